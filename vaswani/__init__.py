@@ -1,0 +1,1 @@
+"""A Hugging Face-compatible implementation of "Attention Is All You Need"."""
