@@ -1,8 +1,8 @@
 """Optimizer and learning-rate schedule of the paper (section 5.3).
 
-    inverse_sqrt_rate    the rate of one update
-    paper_optimizer      Adam with the paper's settings
-    paper_schedule       a PyTorch scheduler that sets that rate
+inverse_sqrt_rate    the rate of one update
+paper_optimizer      Adam with the paper's settings
+paper_schedule       a PyTorch scheduler that sets that rate
 """
 
 from collections.abc import Iterable

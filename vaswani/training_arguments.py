@@ -1,8 +1,8 @@
 """What can be set about a training run: the paper's choices unless said otherwise.
 
-    VaswaniTrainingArguments    optimizer, schedule, size of an update, evaluation, device
-    PAPER_SETTINGS              values of section 5, for what is left unset
-    PRESET_SETTINGS             values that suit a preset for CPUs better
+VaswaniTrainingArguments    optimizer, schedule, size of an update, evaluation, device
+PAPER_SETTINGS              values of section 5, for what is left unset
+PRESET_SETTINGS             values that suit a preset for CPUs better
 """
 
 import importlib.util
@@ -157,7 +157,8 @@ class VaswaniTrainingArguments(Seq2SeqTrainingArguments):
         metadata={"help": "chrf, bleu or loss (default: chrf, or loss if nothing is translated)"},
     )
     logging_steps: float = field(default=50, metadata={"help": "updates between log lines"})
-    report_to: None | str | list[str] = field(
+    # HfArgumentParser takes the second of the three types.
+    report_to: None | str | list[str] = field(  # noqa: RUF036
         default="none", metadata={"help": "tensorboard or trackio, to log there as well"}
     )
     remove_unused_columns: bool = field(
