@@ -1,0 +1,10 @@
+"""Lists the named model sizes with their settings and parameter counts."""
+
+from dataclasses import dataclass
+
+ARGUMENTS: tuple[type, ...] = ()
+EXAMPLES = "vaswani presets"
+
+
+def run() -> int:
+    return 0
