@@ -106,14 +106,14 @@ def _message_for_user(error: Exception) -> str | None:
     """The one line for an error that the user can mend; `None` for any other."""
     from huggingface_hub.errors import StrictDataclassError
 
-    if isinstance(error, StrictDataclassError) and error.__cause__ is not None:
-        error_text = str(error.__cause__)
-    elif isinstance(error, InputError):
-        error_text = str(error)
-    elif isinstance(error, FileNotFoundError) and error.filename is None:
-        error_text = str(error)
-    elif isinstance(error, OSError) and error.filename is not None:
-        error_text = f"{error.filename}: {error.strerror or error}."
+    if isinstance(error, OSError) and error.filename is not None:
+        text = f"{error.filename}: {error.strerror or error}."
+    elif isinstance(error, InputError | FileNotFoundError):
+        text = str(error)
+    elif isinstance(error, StrictDataclassError):
+        text = str(error.__cause__ or error)
+    elif isinstance(error, ModuleNotFoundError) and not (error.name or "").startswith("vaswani"):
+        text = f"{error.name} is not installed. Install it with `pip install 'vaswani[train]'`."
     else:
         return None
-    return " ".join(error_text.split())
+    return " ".join(text.split())

@@ -13,6 +13,7 @@ A dataclass may have two class attributes without annotation:
 import argparse
 import dataclasses
 import difflib
+import inspect
 import json
 import shutil
 from collections.abc import Callable, Mapping
@@ -110,7 +111,7 @@ class CommandParser(HfArgumentParser):
             field
             for base in dtype.__mro__
             if base.__module__.split(".")[0] not in ("transformers", "builtins")
-            for field in base.__dict__.get("__annotations__", {})
+            for field in inspect.get_annotations(base)
         }
         own |= set(getattr(dtype, "_shown_options", ()))
         group = self.add_argument_group(getattr(dtype, "_argument_group_name", "options"))
@@ -139,7 +140,7 @@ class CommandParser(HfArgumentParser):
         self, group: argparse._ArgumentGroup, field: dataclasses.Field, *, hide: bool
     ) -> None:
         known = len(self._actions)
-        self._parse_dataclass_field(group, field)
+        self._parse_dataclass_field(group, field)  # type: ignore[arg-type]
         for action in self._actions[known:]:
             if action.nargs == 0:
                 flag = _kebab(action.option_strings)[0].replace("--no-", "--", 1)
@@ -149,7 +150,7 @@ class CommandParser(HfArgumentParser):
                     self.required.append(action.dest)
                 else:
                     self.defaults[action.dest] = action.default
-                kind = action.type
+                kind: Any = action.type
                 action.type = _checked(kind, action.choices)
                 if action.metavar is None and action.choices is None:
                     action.metavar = _METAVARS.get(kind)

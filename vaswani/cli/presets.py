@@ -1,7 +1,5 @@
 """Lists the named model sizes with their settings and parameter counts."""
 
-from dataclasses import dataclass
-
 ARGUMENTS: tuple[type, ...] = ()
 EXAMPLES = "vaswani presets"
 
