@@ -215,38 +215,40 @@ def write_model_card(
     folder = Path(folder)
     if not folder.is_dir():
         raise FileNotFoundError(f"`folder` must be an existing model folder, got {folder}.")
-    name = name or folder.resolve().name
-    languages = [
-        str(language)
-        for language in (source or data.get("source"), target or data.get("target"))
-        if language
-    ]
-    config = _read_json(folder / "config.json", [])
-    metadata = ModelCardData(
-        language=[code for code in languages if LANGUAGE_CODE.fullmatch(code)] or None,
-        license=license,
-        library_name="transformers",
-        # A folder with this tag and no pipeline of its own cannot be loaded by `pipeline()`.
-        pipeline_tag="translation" if "translation" in config.get("custom_pipelines", {}) else None,
-        tags=["translation", "vaswani", "custom_code"],
-        datasets=list(datasets) or None,
-        model_name=name,
-        eval_results=_eval_results(data, scores, languages) or None,
-    )
+    languages = [source or data.get("source"), target or data.get("target")]
     text = _render(
-        metadata,
-        title=name,
-        languages=languages,
+        folder,
+        title=name or folder.resolve().name,
+        languages=[str(language) for language in languages if language],
         data=data,
         settings=settings,
         scores=scores,
         license=license,
+        datasets=datasets,
         limitations=limitations,
     )
     path = folder / "README.md"
     # A file name from the system may hold bytes that are no text.
     path.write_text(text, encoding="utf-8", errors="backslashreplace")
     return path
+
+
+def _metadata(folder: Path, values: Mapping[str, Any]) -> ModelCardData:
+    """The card's head, which the Hub reads."""
+    config = _read_json(folder / "config.json", [])
+    codes = [code for code in values["languages"] if LANGUAGE_CODE.fullmatch(code)]
+    # A folder with this tag and no pipeline of its own cannot be loaded by `pipeline()`.
+    has_pipeline = "translation" in config.get("custom_pipelines", {})
+    return ModelCardData(
+        language=codes or None,
+        license=values["license"],
+        library_name="transformers",
+        pipeline_tag="translation" if has_pipeline else None,
+        tags=["translation", "vaswani", "custom_code"],
+        datasets=list(values["datasets"]) or None,
+        model_name=values["title"],
+        eval_results=_eval_results(values["data"], values["scores"], values["languages"]) or None,
+    )
 
 
 def _eval_results(
@@ -275,8 +277,8 @@ def _eval_results(
     return results
 
 
-def _render(metadata: ModelCardData, **values: object) -> str:
-    """The text of the card; every value in its body is escaped by the template's filters."""
+def _render(folder: Path, **values: Any) -> str:
+    """The text of the card; every value in its body passes a filter of the template."""
     try:
         import jinja2
     except ImportError as error:
@@ -288,7 +290,7 @@ def _render(metadata: ModelCardData, **values: object) -> str:
     )
     environment.filters["markdown"] = escape_markdown
     template = environment.from_string(_template_path().read_text(encoding="utf-8"))
-    text = template.render(card_data=metadata.to_yaml(), **values)
+    text = template.render(card_data=_metadata(folder, values).to_yaml(), **values)
     # Reading it back checks that the metadata block is one that the Hub can parse.
     return str(ModelCard(text.rstrip() + "\n"))
 
