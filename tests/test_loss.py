@@ -65,7 +65,8 @@ def test_uniform_formula_is_that_of_torch_and_trainer() -> None:
     torchs = F.cross_entropy(output.logits.flatten(0, 1), labels.flatten(), label_smoothing=0.1)
     torch.testing.assert_close(output.loss, torchs, **EXACT)
     trainers = LabelSmoother(epsilon=0.1)({"logits": output.logits}, labels)
-    torch.testing.assert_close(output.loss, trainers, **EXACT)
+    # The library sums over the vocabulary in float32.
+    torch.testing.assert_close(output.loss, trainers, atol=0.0, rtol=1e-6)
 
 
 def test_loss_in_evaluation_is_plain() -> None:

@@ -1,10 +1,12 @@
 """What may not change the model's output: later words, padding, company, cache, attention code."""
 
 import copy
+import logging
 from typing import Any
 
 import pytest
 import torch
+import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_model import padded, sentences, tiny_model
@@ -230,6 +232,37 @@ def test_each_dropout_is_wired(field: str) -> None:
         assert not torch.equal(model(**batch).logits, model(**batch).logits)
 
 
+def assert_generate_needs_no_mask(model: Any, input_ids: Tensor, mask: Tensor) -> None:
+    """Tokens and scores of a beam search are those of the explicit mask."""
+    settings = {"num_beams": 2, "max_new_tokens": 6}
+    settings |= {"return_dict_in_generate": True, "output_scores": True}
+    without = model.generate(input_ids, **settings)
+    with_mask = model.generate(input_ids, attention_mask=mask, **settings)
+    assert without.sequences.tolist() == with_mask.sequences.tolist()
+    # generate keeps scores in float32.
+    torch.testing.assert_close(without.sequences_scores, with_mask.sequences_scores, **SAME)
+
+
+class LogRecorder(logging.Handler):
+    """Collects what transformers logs while it is entered."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.messages: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.messages.append(record.getMessage())
+
+    def __enter__(self) -> "LogRecorder":
+        for name in ("transformers", "vaswani"):
+            logging.getLogger(name).addHandler(self)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for name in ("transformers", "vaswani"):
+            logging.getLogger(name).removeHandler(self)
+
+
 def test_source_padding_is_found_without_a_mask() -> None:
     """Trial 7: forward masks what equals the source pad id, as `generate` does."""
     model = double_model()
@@ -239,11 +272,7 @@ def test_source_padding_is_found_without_a_mask() -> None:
         with_mask = model(input_ids=input_ids, attention_mask=mask, decoder_input_ids=decoder_ids)
         without = model(input_ids=input_ids, decoder_input_ids=decoder_ids)
     torch.testing.assert_close(without.logits, with_mask.logits, **EXACT)
-    beams = {"num_beams": 4, "max_new_tokens": 6}
-    assert torch.equal(
-        model.generate(input_ids, **beams),
-        model.generate(input_ids, attention_mask=mask, **beams),
-    )
+    assert_generate_needs_no_mask(model, input_ids, mask)
 
 
 def test_source_padding_is_that_of_the_source_vocabulary() -> None:
@@ -254,15 +283,36 @@ def test_source_padding_is_that_of_the_source_vocabulary() -> None:
     sources = [[5, 0, 9, 8, 2], [6, 0, 2]]
     input_ids, mask = padded(sources, pad=7)
     decoder_ids, _ = padded(TARGETS[:2])
-    beams = {"num_beams": 2, "max_new_tokens": 6}
     with torch.no_grad():
         with_mask = model(input_ids=input_ids, attention_mask=mask, decoder_input_ids=decoder_ids)
         without = model(input_ids=input_ids, decoder_input_ids=decoder_ids)
     torch.testing.assert_close(without.logits, with_mask.logits, **EXACT)
-    assert torch.equal(
-        model.generate(input_ids, **beams),
-        model.generate(input_ids, attention_mask=mask, **beams),
-    )
+    assert_generate_needs_no_mask(model, input_ids, mask)
+
+
+def test_a_real_end_token_is_never_masked() -> None:
+    """Trial 7: padding with the id of the end token cannot be told apart, so all is attended to."""
+    model = double_model(pad_token_id=2)
+    input_ids = torch.tensor([[5, 6, 2], [7, 8, 2]])
+    decoder_ids = torch.tensor([[1, 5], [1, 6]])
+    with torch.no_grad():
+        without = model(input_ids=input_ids, decoder_input_ids=decoder_ids).logits
+        with_mask = model(
+            input_ids=input_ids,
+            attention_mask=torch.ones_like(input_ids),
+            decoder_input_ids=decoder_ids,
+        ).logits
+    torch.testing.assert_close(without, with_mask, **EXACT)
+    assert_generate_needs_no_mask(model, input_ids, torch.ones_like(input_ids))
+
+
+def test_ambiguous_padding_is_warned_about() -> None:
+    """Trial 7: several end tokens in a row look like padding that no mask was given for."""
+    model = double_model(pad_token_id=2)
+    transformers.utils.logging.warning_once.cache_clear()
+    with LogRecorder() as recorder, torch.no_grad():
+        model(input_ids=torch.tensor([[5, 2, 2]]), decoder_input_ids=torch.tensor([[1]]))
+    assert any("`attention_mask` must be given" in text for text in recorder.messages)
 
 
 def test_copies_do_not_share_state() -> None:
