@@ -1,19 +1,20 @@
 """The label-smoothed loss of section 5.4, plain and without a table of logits.
 
+    translation_loss                 what the model reports: the mean of one of the two below
     smoothed_cross_entropy           the definition, from logits
     projected_cross_entropy          the same from hidden states, in chunks: the fast path
 
-Both return a sum over real target tokens; the model divides it. `projected_cross_entropy` exists
+The last two return a sum over real target tokens. `projected_cross_entropy` exists
 because a training batch times the vocabulary is the largest tensor of the whole model: it makes
 the gradient in the forward pass and keeps one chunk of logits at a time.
 
-Shapes: N target tokens of a batch, D d_model, W vocabulary entries.
+Shapes: B batch, T target tokens, N target tokens of a batch, D d_model, W vocabulary entries.
 """
 
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 IGNORED = -100
@@ -21,6 +22,58 @@ IGNORED = -100
 
 CHUNK = 256
 """Rows of logits that the fast path holds at a time; with 8,000 entries they fit a CPU's cache."""
+
+
+def translation_loss(
+    hidden_states: Tensor,
+    projection: nn.Module,
+    labels: Tensor,
+    *,
+    logits: Tensor | None = None,
+    num_items_in_batch: int | Tensor | None = None,
+    smoothing: float = 0.0,
+    formula: str = "uniform",
+    pad_token_id: int = 0,
+) -> Tensor:
+    """Returns the loss per target token, in nats; 0 where no label is a real token.
+
+    Source: Section 5.4.
+
+    Args:
+        hidden_states: `(B, T, D)`, the decoder's output.
+        projection: from D features to W entries.
+        labels: `(B, T)` int64; -100 and `pad_token_id` count nothing.
+        logits: `(B, T, W)` where they were computed anyway; `None` takes the fast path.
+        num_items_in_batch: the divisor, in target tokens; `None` means the real ones in `labels`.
+        smoothing: mass taken from the right entry.
+        formula: which entries it goes to.
+        pad_token_id: id of padding.
+    """
+    labels = labels.to(hidden_states.device).flatten()
+    if num_items_in_batch is None:
+        num_items_in_batch = ((labels != IGNORED) & (labels != pad_token_id)).sum()
+    if logits is None and type(projection) is nn.Linear:
+        total = projected_cross_entropy(
+            hidden_states.flatten(0, 1),
+            projection.weight,
+            projection.bias,
+            labels,
+            smoothing=smoothing,
+            formula=formula,
+            pad_token_id=pad_token_id,
+        )
+    else:
+        # A wrapped projection (an adapter, a quantized one) has no plain weight to chunk.
+        logits = projection(hidden_states) if logits is None else logits
+        total = smoothed_cross_entropy(
+            logits.flatten(0, 1),
+            labels,
+            smoothing=smoothing,
+            formula=formula,
+            pad_token_id=pad_token_id,
+        )
+    # With no real token at all the loss is 0 / 1, not 0 / 0.
+    return total / torch.as_tensor(num_items_in_batch, device=total.device).clamp(min=1)
 
 
 def smoothing_weights(
@@ -119,11 +172,23 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         bias_gradient = None
         if bias is not None and wanted[2]:
             bias_gradient = torch.zeros_like(bias, dtype=precise)
+        # An entry that a bias of -inf rules out gets no smoothing mass.
+        impossible = None if bias is None else bias == -torch.inf
+        each, right, pad = masses
+        spread = torch.full((weight.size(0),), each, dtype=precise, device=weight.device)
+        spread[pad_token_id] += pad
+        if impossible is not None:
+            spread.masked_fill_(impossible, 0.0)
         for chunk in rows.split(CHUNK):
             hidden = hidden_states[chunk]
             logits = functional.linear(hidden, weight, bias)
+            precise_logits = _at_least_float32(logits)
+            if impossible is not None:
+                precise_logits = precise_logits.masked_fill(
+                    impossible, torch.finfo(precise).min / 2
+                )
             losses, gradient = _loss_and_gradient(
-                _at_least_float32(logits), labels[chunk], masses, pad_token_id, any(wanted[:3])
+                precise_logits, labels[chunk], right, spread, any(wanted[:3])
             )
             loss += losses
             if gradient is None:
@@ -158,25 +223,19 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
 
 
 def _loss_and_gradient(
-    logits: Tensor,
-    labels: Tensor,
-    masses: tuple[float, float, float],
-    pad_token_id: int,
-    with_gradient: bool,
+    logits: Tensor, labels: Tensor, right: float, spread: Tensor, with_gradient: bool
 ) -> tuple[Tensor, Tensor | None]:
-    """Returns the summed loss of `logits` and, in their place, its gradient: softmax - target."""
-    each, right, pad = masses
+    """Returns the summed loss of `logits` and, in their place, its gradient.
+
+    The target puts `right` on the label of a row and `spread`, `(W,)`, on every row.
+    """
+    mass = right + spread.sum()
     normalizer = logits.logsumexp(dim=-1)
-    score = right * logits.gather(1, labels[:, None]).squeeze(1)
-    if each:
-        score = score + each * logits.sum(-1) + pad * logits[:, pad_token_id]
-    loss = (normalizer - score).sum()
+    score = right * logits.gather(1, labels[:, None]).squeeze(1) + logits @ spread
+    loss = (mass * normalizer - score).sum()
     if not with_gradient:
         return loss, None
-    gradient = logits.sub_(normalizer[:, None]).exp_()
-    if each:
-        gradient -= each
-        gradient[:, pad_token_id] -= pad
+    gradient = logits.sub_(normalizer[:, None]).exp_().mul_(mass).sub_(spread)
     gradient[torch.arange(len(labels), device=labels.device), labels] -= right
     return loss, gradient
 
@@ -185,4 +244,4 @@ def _at_least_float32(tensor: Tensor) -> Tensor:
     return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
 
 
-__all__ = ["IGNORED", "projected_cross_entropy", "smoothed_cross_entropy"]
+__all__ = ["IGNORED", "projected_cross_entropy", "smoothed_cross_entropy", "translation_loss"]

@@ -9,7 +9,7 @@ Read it from top to bottom; each class cites its section. The loss of section 5.
     VaswaniMultiHeadAttention                     3.2.2
     VaswaniPositionWiseFeedForward                3.3
     VaswaniEncoderLayer, VaswaniDecoderLayer      3.1
-    VaswaniEncoder, VaswaniDecoder                3.1, 3.4
+    VaswaniStack, VaswaniEncoder, VaswaniDecoder  3.1, 3.4
     VaswaniModel, VaswaniForConditionalGeneration 3.1, 3.4
 
 Shapes: B batch, S source tokens, T target tokens, D d_model, H heads,
@@ -45,7 +45,7 @@ from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .configuration_vaswani import VaswaniConfig
 from .generation_vaswani import VaswaniGenerationMixin, paper_generation_config
-from .loss_vaswani import IGNORED, projected_cross_entropy, smoothed_cross_entropy
+from .loss_vaswani import IGNORED, translation_loss
 
 logger = logging.get_logger(__name__)
 
@@ -230,7 +230,7 @@ class VaswaniMultiHeadAttention(nn.Module):
         own_cache = cache
         if isinstance(cache, EncoderDecoderCache):
             if is_cross_attention and cache.is_updated.get(self.layer_idx):
-                layer = cache.cross_attention_cache.layers[self.layer_idx]
+                layer: Any = cache.cross_attention_cache.layers[self.layer_idx]
                 return layer.keys, layer.values
             own_cache = (
                 cache.cross_attention_cache if is_cross_attention else cache.self_attention_cache
@@ -371,7 +371,7 @@ class VaswaniPreTrainedModel(PreTrainedModel):
         ids = torch.tensor([[4, 5, 2], [4, 2, 0]], device=self.device)
         return {"input_ids": ids, "decoder_input_ids": ids}
 
-    def save_pretrained(self, save_directory: Any, **kwargs: Any) -> None:
+    def save_pretrained(self, save_directory: Any, *args: Any, **kwargs: Any) -> None:
         """Saves as every model of transformers, and lets each Auto class find its code.
 
         transformers enters only the class that is being saved; without the other entries
@@ -383,7 +383,21 @@ class VaswaniPreTrainedModel(PreTrainedModel):
                 "AutoModel": "modeling_vaswani.VaswaniModel",
                 "AutoModelForSeq2SeqLM": "modeling_vaswani.VaswaniForConditionalGeneration",
             }
-        super().save_pretrained(save_directory, **kwargs)
+        super().save_pretrained(save_directory, *args, **kwargs)
+
+
+class VaswaniStack(VaswaniPreTrainedModel):
+    """What encoder and decoder begin with: embedded tokens plus positions.
+
+    Source: Sections 3.4 and 3.5.
+    """
+
+    def __init__(self, config: VaswaniConfig, vocab_size: int) -> None:
+        super().__init__(config)
+        self.embed_tokens = nn.Embedding(vocab_size, config.d_model)
+        self.embed_positions = VaswaniPositionalEncoding(config.d_model)
+        self.dropout = nn.Dropout(config.dropout)
+        self.gradient_checkpointing = False
 
     def _mask_settings(self, kwargs: dict[str, Any]) -> VaswaniConfig:
         """Returns the configuration to make masks with, and sets `kwargs` up to match.
@@ -433,7 +447,7 @@ class VaswaniPreTrainedModel(PreTrainedModel):
         return inputs_embeds, self.dropout(inputs_embeds + encoded)
 
 
-class VaswaniEncoder(VaswaniPreTrainedModel):
+class VaswaniEncoder(VaswaniStack):
     """A stack of identical layers over the embedded source.
 
     Source: Section 3.1, left half of Figure 1.
@@ -445,14 +459,10 @@ class VaswaniEncoder(VaswaniPreTrainedModel):
     }
 
     def __init__(self, config: VaswaniConfig) -> None:
-        super().__init__(config)
-        self.embed_tokens = nn.Embedding(config.source_vocab_size, config.d_model)
-        self.embed_positions = VaswaniPositionalEncoding(config.d_model)
-        self.dropout = nn.Dropout(config.dropout)
+        super().__init__(config, config.source_vocab_size)
         self.layers = nn.ModuleList(
             VaswaniEncoderLayer(config, index) for index in range(config.encoder_layers)
         )
-        self.gradient_checkpointing = False
         self.post_init()
 
     @merge_with_config_defaults
@@ -486,7 +496,7 @@ class VaswaniEncoder(VaswaniPreTrainedModel):
         return BaseModelOutput(last_hidden_state=hidden_states)
 
 
-class VaswaniDecoder(VaswaniPreTrainedModel):
+class VaswaniDecoder(VaswaniStack):
     """A stack of identical layers over the embedded target, each looking at the encoder's output.
 
     Source: Section 3.1, right half of Figure 1.
@@ -501,14 +511,10 @@ class VaswaniDecoder(VaswaniPreTrainedModel):
     }
 
     def __init__(self, config: VaswaniConfig) -> None:
-        super().__init__(config)
-        self.embed_tokens = nn.Embedding(config.vocab_size, config.d_model)
-        self.embed_positions = VaswaniPositionalEncoding(config.d_model)
-        self.dropout = nn.Dropout(config.dropout)
+        super().__init__(config, config.vocab_size)
         self.layers = nn.ModuleList(
             VaswaniDecoderLayer(config, index) for index in range(config.decoder_layers)
         )
-        self.gradient_checkpointing = False
         self.post_init()
 
     @merge_with_config_defaults
@@ -598,7 +604,7 @@ class VaswaniModel(VaswaniPreTrainedModel):
         """Returns the source's table."""
         return self.encoder.embed_tokens
 
-    def set_input_embeddings(self, value: nn.Module) -> None:
+    def set_input_embeddings(self, value: Any) -> None:
         """Replaces the source's table, and the target's where they are one."""
         self.encoder.embed_tokens = value
         if self.config.share_encoder_decoder_embeddings:
@@ -635,18 +641,20 @@ class VaswaniModel(VaswaniPreTrainedModel):
         if attention_mask is None and input_ids is not None:
             attention_mask = source_mask(input_ids, self.config)
         if encoder_outputs is None:
-            encoder_outputs = self.encoder(
+            encoded: BaseModelOutput = self.encoder(
                 input_ids=input_ids,
                 attention_mask=attention_mask,
                 inputs_embeds=inputs_embeds,
                 **kwargs,
             )
-        elif not isinstance(encoder_outputs, BaseModelOutput):
-            encoder_outputs = BaseModelOutput(*encoder_outputs)
+        elif isinstance(encoder_outputs, BaseModelOutput):
+            encoded = encoder_outputs
+        else:
+            encoded = BaseModelOutput(*encoder_outputs)
         decoder_outputs = self.decoder(
             input_ids=decoder_input_ids,
             attention_mask=decoder_attention_mask,
-            encoder_hidden_states=encoder_outputs.last_hidden_state,
+            encoder_hidden_states=encoded.last_hidden_state,
             encoder_attention_mask=attention_mask,
             cache=cache,
             inputs_embeds=decoder_inputs_embeds,
@@ -659,9 +667,9 @@ class VaswaniModel(VaswaniPreTrainedModel):
             decoder_hidden_states=decoder_outputs.hidden_states,
             decoder_attentions=decoder_outputs.attentions,
             cross_attentions=decoder_outputs.cross_attentions,
-            encoder_last_hidden_state=encoder_outputs.last_hidden_state,
-            encoder_hidden_states=encoder_outputs.hidden_states,
-            encoder_attentions=encoder_outputs.attentions,
+            encoder_last_hidden_state=encoded.last_hidden_state,
+            encoder_hidden_states=encoded.hidden_states,
+            encoder_attentions=encoded.attentions,
         )
 
 
@@ -686,7 +694,7 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
         """Returns the source's table."""
         return self.model.get_input_embeddings()
 
-    def set_input_embeddings(self, value: nn.Module) -> None:
+    def set_input_embeddings(self, value: Any) -> None:
         """Replaces the source's table, and the target's where they are one."""
         self.model.set_input_embeddings(value)
 
@@ -755,46 +763,24 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
             **kwargs,
         )
         hidden_states = outputs.last_hidden_state
+        assert hidden_states is not None
         logits = None
         if return_logits or labels is None:
             logits = self.lm_head(hidden_states[:, -logits_to_keep:])
         loss = None
         if labels is not None:
-            loss = self._loss(hidden_states, logits, labels, num_items_in_batch)
+            loss = translation_loss(
+                hidden_states,
+                self.lm_head,
+                labels,
+                logits=logits,
+                num_items_in_batch=num_items_in_batch,
+                smoothing=self.config.label_smoothing if self.training else 0.0,
+                formula=self.config.smoothing_formula,
+                pad_token_id=self.config.pad_token_id,
+            )
         others = {key: value for key, value in outputs.items() if key != "last_hidden_state"}
         return Seq2SeqLMOutput(loss=loss, logits=logits, **others)
-
-    def _loss(
-        self,
-        hidden_states: Tensor,
-        logits: Tensor | None,
-        labels: Tensor,
-        num_items_in_batch: int | Tensor | None,
-    ) -> Tensor:
-        """Returns the loss of section 5.4 per target token; `logits` `None` is the fast path."""
-        settings = {
-            "smoothing": self.config.label_smoothing if self.training else 0.0,
-            "formula": self.config.smoothing_formula,
-            "pad_token_id": self.config.pad_token_id,
-        }
-        labels = labels.to(hidden_states.device).flatten()
-        if num_items_in_batch is None:
-            num_items_in_batch = ((labels != IGNORED) & (labels != self.config.pad_token_id)).sum()
-        # With no real token at all the loss is 0 / 1, not 0 / 0.
-        items = torch.as_tensor(num_items_in_batch, device=hidden_states.device).clamp(min=1)
-        if logits is None and type(self.lm_head) is nn.Linear:
-            total = projected_cross_entropy(
-                hidden_states.flatten(0, 1),
-                self.lm_head.weight,
-                self.lm_head.bias,
-                labels,
-                **settings,
-            )
-        else:
-            # A wrapped projection (an adapter, a quantized one) has no plain weight to chunk.
-            logits = self.lm_head(hidden_states) if logits is None else logits
-            total = smoothed_cross_entropy(logits.flatten(0, 1), labels, **settings)
-        return total / items
 
 
 __all__ = ["VaswaniForConditionalGeneration", "VaswaniModel", "VaswaniPreTrainedModel"]
