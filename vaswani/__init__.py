@@ -1,1 +1,18 @@
 """A Hugging Face-compatible implementation of "Attention Is All You Need"."""
+
+from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM
+
+from vaswani.configuration_vaswani import VaswaniConfig, presets
+from vaswani.modeling_vaswani import VaswaniForConditionalGeneration, VaswaniModel
+
+__version__ = "0.1.0"
+
+AutoConfig.register(VaswaniConfig.model_type, VaswaniConfig, exist_ok=True)
+AutoModel.register(VaswaniConfig, VaswaniModel, exist_ok=True)
+AutoModelForSeq2SeqLM.register(VaswaniConfig, VaswaniForConditionalGeneration, exist_ok=True)
+# save_pretrained ships the code of classes marked so.
+VaswaniConfig.register_for_auto_class()
+VaswaniModel.register_for_auto_class("AutoModel")
+VaswaniForConditionalGeneration.register_for_auto_class("AutoModelForSeq2SeqLM")
+
+__all__ = ["VaswaniConfig", "VaswaniForConditionalGeneration", "VaswaniModel", "presets"]

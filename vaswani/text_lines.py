@@ -1,0 +1,184 @@
+"""Turns the bytes of a text file into lines, and says which line breaks a rule.
+
+The one place that knows compression, encodings and line ends. What a line holds is left to `data`.
+
+    read_lines            cleaned lines of one file or stream, for translating
+    line_blocks           numbered blocks of lines, for the readers of `data`
+    clean_text            what is done to every text, in training and in translation alike
+    ReadReport            how many pairs were read, and what was skipped, by reason
+    check_file, checked_encoding
+
+- A line ends at `\\n` alone; a `\\r` before it belongs to the end. No other character ends a line.
+- A byte order mark at the start of a file is dropped. Bytes are decoded strictly.
+- Line numbers in messages start at 1 and count blank lines.
+"""
+
+import codecs
+import gzip
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+from vaswani.errors import InputError
+
+BadLines = Literal["error", "skip"]
+
+_BLOCK_BYTES = 1 << 23
+
+
+@dataclass
+class ReadReport:
+    """Counts what reading kept and what it left out.
+
+    Args:
+        pairs: pairs kept.
+        skipped: lines or records left out, by reason.
+        removed_nul: NUL characters taken out of texts.
+    """
+
+    pairs: int = 0
+    skipped: Counter[str] = field(default_factory=Counter)
+    removed_nul: int = 0
+
+    def __str__(self) -> str:
+        parts = [f"{self.pairs:,} pairs"]
+        if self.skipped:
+            reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.skipped.items())
+            parts.append(f"skipped {sum(self.skipped.values()):,} ({reasons})")
+        if self.removed_nul:
+            parts.append(f"removed {self.removed_nul:,} NUL characters")
+        return "; ".join(parts)
+
+
+def clean_text(text: str) -> str:
+    """The text without NUL characters and without white space at its ends."""
+    return text.replace("\0", "").strip()
+
+
+def read_lines(
+    lines: str | Path | BinaryIO, *, encoding: str = "utf-8", name: str | None = None
+) -> Iterator[str]:
+    """The cleaned lines of a file or binary stream, one for each line whatever it holds.
+
+    A last line without `\\n` counts; a `\\n` at the very end begins no further line. Lines of a
+    stream are handed out as soon as they arrive.
+
+    Args:
+        lines: a path, possibly to a gzip file, or a stream of bytes such as `sys.stdin.buffer`.
+        encoding: how bytes become text.
+        name: what error messages call a stream; `None` is its own name.
+
+    Raises:
+        InputError: for a byte that the encoding does not allow; it names file and line.
+        FileNotFoundError: if there is no such file, at the call and not at the first line.
+    """
+    encoding = checked_encoding(encoding)
+    if isinstance(lines, str | Path):
+        name = str(lines) if name is None else name
+        check_file(Path(lines))
+    elif name is None:
+        name = str(getattr(lines, "name", "standard input"))
+    blocks = line_blocks(lines, name, encoding, "error", ReadReport())
+    return (line.strip() for _, block in blocks for line in block if line is not None)
+
+
+def line_blocks(
+    lines: str | Path | BinaryIO, name: str, encoding: str, bad_lines: BadLines, report: ReadReport
+) -> Iterator[tuple[int, list[str | None]]]:
+    """Yields the number of a block's first line and its lines, `None` for an undecodable one."""
+    number = 1
+    with _opened(Path(lines)) if isinstance(lines, str | Path) else nullcontext(lines) as stream:
+        for block in _byte_blocks(stream):
+            if number == 1 and encoding == "utf-8":
+                block = block.removeprefix(codecs.BOM_UTF8)
+            block = block.removesuffix(b"\n")
+            texts: list[str | None] = []
+            try:
+                text = block.decode(encoding)
+            except UnicodeDecodeError:
+                for offset, line in enumerate(block.split(b"\n")):
+                    texts.append(_decoded(line, name, number + offset, encoding, bad_lines))
+                report.skipped[f"not {encoding}"] += texts.count(None)
+            else:
+                report.removed_nul += text.count("\0")
+                # A \r before the \n falls to the strip() that every text gets.
+                texts.extend(text.replace("\0", "").split("\n"))
+            yield number, texts
+            number += len(texts)
+
+
+def _decoded(line: bytes, name: str, number: int, encoding: str, bad_lines: BadLines) -> str | None:
+    try:
+        return line.decode(encoding).replace("\0", "")
+    except UnicodeDecodeError as error:
+        if bad_lines == "skip":
+            return None
+        if number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            remedy = "The file looks like UTF-16: convert it to UTF-8."
+        else:
+            remedy = "Set `encoding` to that of the file, for example latin-1, or correct the line."
+        raise InputError(
+            f"{name}, line {number}: text must be {encoding.upper()}, got the byte "
+            f"0x{line[error.start]:02x} at position {error.start + 1}, "
+            f"which is not {encoding.upper()}. {remedy}"
+        ) from None
+
+
+def _byte_blocks(stream: BinaryIO) -> Iterator[bytes]:
+    """Yields the bytes in blocks of whole lines, none of them empty."""
+    # read1 hands over what has arrived; on gzip it returns crumbs, and files need no haste.
+    live = None if isinstance(stream, gzip.GzipFile) else getattr(stream, "read1", None)
+    read = live or stream.read
+    pending: list[bytes] = []
+    while data := read(_BLOCK_BYTES):
+        end = data.rfind(b"\n") + 1
+        if end:
+            yield b"".join([*pending, data[:end]])
+            pending = []
+        if end < len(data):
+            pending.append(data[end:])
+    if pending:
+        yield b"".join(pending)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    """Opens a file, through gzip if its name or its first bytes say so."""
+    with path.open("rb") as raw:
+        if path.suffix.lower() != ".gz" and raw.peek(2)[:2] != b"\x1f\x8b":
+            yield raw
+            return
+        try:
+            with gzip.GzipFile(fileobj=raw) as unpacked:
+                yield unpacked  # type: ignore[misc]
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise InputError(
+                f"{path} must be whole, got truncated or damaged gzip ({error}). "
+                "Fetch or compress it again."
+            ) from error
+
+
+def check_file(path: Path) -> None:
+    if path.is_dir():
+        raise InputError(f"{path} must be a file, got a folder.")
+    if not path.exists():
+        raise FileNotFoundError(f"{path} must exist, got no such file.")
+
+
+def checked_encoding(encoding: str) -> str:
+    """The encoding's usual name; lines can be found only where `\\n` and tab are single bytes."""
+    try:
+        name = codecs.lookup(encoding).name.removesuffix("-sig")
+        usable = "\t\n\r".encode(name) == b"\t\n\r"
+    except LookupError:
+        usable = False
+    if not usable:
+        raise InputError(
+            "`encoding` must be one that Python knows and that extends ASCII, "
+            f"got {encoding!r}. Convert the file to UTF-8."
+        )
+    return name
