@@ -140,7 +140,8 @@ def _exact(pairs: Sequence[DemoPair], found: Sequence[str]) -> float:
 
 def _by_construction(pairs: Sequence[DemoPair], found: Sequence[str]) -> dict[str, float]:
     total = Counter(pair.construction for pair in pairs)
-    right = Counter(p.construction for p, text in zip(pairs, found, strict=True) if p.target == text)
+    both = zip(pairs, found, strict=True)
+    right = Counter(pair.construction for pair, text in both if pair.target == text)
     return {name: right[name] / total[name] for name in sorted(total)}
 
 
