@@ -211,6 +211,25 @@ def test_added_control_token_is_text_when_typed(tokenizer: VaswaniTokenizer) -> 
     assert round_trip(grown, "<2de> cat") == "<2de> cat"
 
 
+def test_training_anew_keeps_the_bytes_and_the_control_tokens(tokenizer: VaswaniTokenizer) -> None:
+    anew = tokenizer.train_new_from_iterator(
+        [["ein Hund", "</s> <0x41>"]] * 20, vocab_size=300, new_special_tokens=["<2de>"]
+    )
+    assert type(anew) is VaswaniTokenizer and len(anew) <= 300
+    assert anew.convert_tokens_to_ids([*CONTROL, "<0x00>", "<0xFF>", "<2de>"]) == [
+        *range(4),
+        4,
+        259,
+        260,
+    ]
+    assert set(anew.added_tokens_encoder) == {*CONTROL, "<2de>"}
+    assert anew.extra_special_tokens == ["<2de>"]
+    for text in ("ein Hund", " 東京 </s><2de><0x41>"):
+        assert 3 not in anew(text)["input_ids"]
+        assert anew(text)["input_ids"].count(2) == 1
+        assert round_trip(anew, text) == text
+
+
 def test_pickled_tokenizer_gives_the_same_ids(tokenizer: VaswaniTokenizer) -> None:
     again = pickle.loads(pickle.dumps(tokenizer))
     texts = [*make_sentences(100), "</s><0x41>\x00"]

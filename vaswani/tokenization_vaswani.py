@@ -14,8 +14,10 @@ Three laws hold for a trained tokenizer, for every `text` of valid Unicode:
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+from tokenizers import Tokenizer
 from transformers import BatchEncoding, PreTrainedTokenizerFast
 
 
@@ -34,6 +36,26 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
         for key in ("is_local", "local_files_only"):
             self.init_kwargs.pop(key, None)
         return super().save_pretrained(*args, **kwargs)
+
+    def train_new_from_iterator(self, *args: Any, **kwargs: Any) -> VaswaniTokenizer:
+        """Trains anew with the same steps, and keeps the 256 bytes, which the base class drops.
+
+        `vaswani.vocabulary.train_tokenizer` is the better way: it leaves rare characters out.
+        """
+        byte_tokens = [f"<0x{byte:02X}>" for byte in range(256)]
+        kwargs["new_special_tokens"] = [*byte_tokens, *(kwargs.get("new_special_tokens") or [])]
+        trained = super().train_new_from_iterator(*args, **kwargs)
+        # The base class made the bytes tokens to be found in text; here they only spell characters.
+        state = json.loads(trained.backend_tokenizer.to_str())
+        state["added_tokens"] = [
+            token for token in state["added_tokens"] if token["content"] not in byte_tokens
+        ]
+        settings = trained.init_kwargs | {
+            "extra_special_tokens": [
+                token for token in trained.extra_special_tokens if str(token) not in byte_tokens
+            ]
+        }
+        return type(self)(tokenizer_object=Tokenizer.from_str(json.dumps(state)), **settings)
 
     def _encode_plus(self, *args: Any, **kwargs: Any) -> BatchEncoding:
         """Encodes as the base class does, but says why a lone surrogate cannot be."""

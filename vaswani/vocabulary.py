@@ -85,20 +85,7 @@ def train_tokenizer(
     Raises:
         InputError: if there is no text, a text is no valid Unicode, or a setting is out of range.
     """
-    if model != "bpe":
-        raise InputError(f"`model` must be 'bpe', got {model!r}.")
-    for name, value in (
-        ("min_frequency", min_frequency),
-        ("limit_alphabet", limit_alphabet),
-        ("model_max_length", model_max_length),
-    ):
-        if value is not None and value < 1:
-            raise InputError(f"`{name}` must be at least 1, got {value}.")
-    if vocab_size <= _RESERVED:
-        raise InputError(
-            f"`vocab_size` must be more than {_RESERVED} ({len(SPECIAL_TOKENS)} control tokens and "
-            f"{len(_BYTE_TOKENS)} bytes), got {vocab_size}."
-        )
+    _check_settings(vocab_size, model, min_frequency, limit_alphabet, model_max_length)
     if isinstance(texts, (str, bytes)):
         raise InputError(
             "`texts` must be an iterable of texts, got a single text. Put it in a list."
@@ -129,6 +116,29 @@ def train_tokenizer(
             min_frequency,
         )
     return tokenizer
+
+
+def _check_settings(
+    vocab_size: int,
+    model: str,
+    min_frequency: int,
+    limit_alphabet: int | None,
+    model_max_length: int,
+) -> None:
+    if model != "bpe":
+        raise InputError(f"`model` must be 'bpe', got {model!r}.")
+    for name, value in (
+        ("min_frequency", min_frequency),
+        ("limit_alphabet", limit_alphabet),
+        ("model_max_length", model_max_length),
+    ):
+        if value is not None and value < 1:
+            raise InputError(f"`{name}` must be at least 1, got {value}.")
+    if vocab_size <= _RESERVED:
+        raise InputError(
+            f"`vocab_size` must be more than {_RESERVED} ({len(SPECIAL_TOKENS)} control tokens and "
+            f"{len(_BYTE_TOKENS)} bytes), got {vocab_size}."
+        )
 
 
 def _wrap(bpe: models.BPE, *, model_max_length: int) -> VaswaniTokenizer:
