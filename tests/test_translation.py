@@ -220,7 +220,7 @@ def test_folder_that_is_not_whole_is_refused(tiny_folder, damage, message) -> No
 def test_folder_of_a_run_points_at_its_checkpoint(tiny_folder, tmp_path) -> None:
     run = tmp_path / "run"
     shutil.copytree(tiny_folder, run / "checkpoint-20")
-    with pytest.raises(InputError, match="try .*checkpoint-20"):
+    with pytest.raises(InputError, match=r"try .*checkpoint-20"):
         Translator.from_pretrained(run)
 
 
