@@ -223,8 +223,15 @@ class VaswaniConfig(PreTrainedConfig):
         d_v = self.d_model // heads if self.d_v is None else self.d_v
         return d_k, d_v
 
-    def validate_sizes(self) -> None:
-        """Rejects counts below their minimum; runs on creation and on saving."""
+    def validate_architecture(self) -> None:
+        """Rejects settings that no weights could satisfy; runs on creation and on saving."""
+        self._check_sizes()
+        self._check_rates()
+        self._check_heads()
+        self._check_tables()
+        self._check_token_ids()
+
+    def _check_sizes(self) -> None:
         names = (
             "vocab_size encoder_vocab_size d_model encoder_layers decoder_layers "
             "encoder_attention_heads decoder_attention_heads encoder_ffn_dim decoder_ffn_dim "
@@ -235,8 +242,7 @@ class VaswaniConfig(PreTrainedConfig):
             if value is not None and value < 1:
                 raise ValueError(f"`{name}` must be at least 1, got {value}.")
 
-    def validate_rates(self) -> None:
-        """Rejects probabilities and constants out of range; runs on creation and on saving."""
+    def _check_rates(self) -> None:
         for name in ("dropout", "attention_dropout", "activation_dropout", "label_smoothing"):
             value = getattr(self, name)
             if not 0.0 <= value < 1.0:
@@ -252,8 +258,7 @@ class VaswaniConfig(PreTrainedConfig):
                 f"got {self.smoothing_formula!r}."
             )
 
-    def validate_architecture(self) -> None:
-        """Rejects settings that no weights could satisfy; runs on creation and on saving."""
+    def _check_heads(self) -> None:
         for side in ("encoder", "decoder"):
             heads = getattr(self, f"{side}_attention_heads")
             if None in (self.d_k, self.d_v) and self.d_model % heads:
@@ -262,6 +267,8 @@ class VaswaniConfig(PreTrainedConfig):
                     f"got {self.d_model} and {heads}. "
                     "Set `d_k` and `d_v` to choose the width of a head freely."
                 )
+
+    def _check_tables(self) -> None:
         if self.share_encoder_decoder_embeddings and not self.tie_word_embeddings:
             raise ValueError(
                 "`tie_word_embeddings` must be True when `share_encoder_decoder_embeddings` is, "
@@ -274,12 +281,12 @@ class VaswaniConfig(PreTrainedConfig):
                 "Set `share_encoder_decoder_embeddings=False` for separate vocabularies."
             )
 
-    def validate_token_ids(self) -> None:
-        """Rejects ids that no table row would hold; runs on creation and on saving."""
+    def _check_token_ids(self) -> None:
         eos = self.eos_token_id
         ids = [
             ("pad_token_id", self.pad_token_id, self.vocab_size),
             ("bos_token_id", self.bos_token_id, self.vocab_size),
+            ("unk_token_id", self.unk_token_id, self.vocab_size),
             ("decoder_start_token_id", self.decoder_start_token_id, self.vocab_size),
             ("encoder_pad_token_id", self.source_pad_token_id, self.source_vocab_size),
             *(

@@ -11,15 +11,13 @@ length penalty of the paper's reference, Wu et al. (2016), and a cap that depend
 """
 
 import copy
-import logging
+import math
 from typing import Any
 
 import torch
 from torch import Tensor
 from transformers import GenerationConfig, PreTrainedConfig
 from transformers.generation import GenerationMixin, StoppingCriteria, StoppingCriteriaList
-
-logger = logging.getLogger(__name__)
 
 LENGTH_PENALTY_TYPES = ("gnmt", "power")
 
@@ -67,6 +65,17 @@ class GnmtLengthPenalty(float):
         return self
 
 
+class FillingPadId(int):
+    """A pad id that is true even where it is 0.
+
+    The beam search of transformers 5.24 fills finished rows with "the pad id, or else the end
+    token". With pad id 0 an output that was cut at its cap would seem to have ended by itself.
+    """
+
+    def __bool__(self) -> bool:
+        return True
+
+
 class SourceLengthLimit(StoppingCriteria):
     """Ends each sentence at its own limit.
 
@@ -88,21 +97,26 @@ class SourceLengthLimit(StoppingCriteria):
 class VaswaniGenerationMixin(GenerationMixin):
     """`generate()` of transformers with the paper's length penalty and cap."""
 
-    def _prepare_attention_mask_for_generation(
+    def _maybe_prepare_encoder_kwargs_for_generation(
         self,
         inputs_tensor: Tensor,
-        generation_config: GenerationConfig,
         model_kwargs: dict[str, Any],
-    ) -> Tensor:
-        """Masks padding by the rule of `forward`, which knows the source's own pad id."""
-        mask = None
-        if inputs_tensor.dim() == 2 and not inputs_tensor.is_floating_point():
-            mask = self.infer_attention_mask(inputs_tensor)
-        if mask is None:
-            return torch.ones(
-                inputs_tensor.shape[:2], dtype=torch.long, device=inputs_tensor.device
-            )
-        return mask
+        model_input_name: str | None,
+        generation_config: GenerationConfig,
+    ) -> dict[str, Any]:
+        """Makes a missing mask by the rule of `forward`, for encoder, decoder and cap alike."""
+        if model_kwargs.get("attention_mask") is None:
+            mask = None
+            if inputs_tensor.dim() == 2:
+                mask = self.infer_attention_mask(inputs_tensor)
+            if mask is None:
+                mask = torch.ones(
+                    inputs_tensor.shape[:2], dtype=torch.long, device=inputs_tensor.device
+                )
+            model_kwargs["attention_mask"] = mask
+        return super()._maybe_prepare_encoder_kwargs_for_generation(
+            inputs_tensor, model_kwargs, model_input_name, generation_config
+        )
 
     def _prepare_generated_length(
         self,
@@ -171,8 +185,9 @@ class VaswaniGenerationMixin(GenerationMixin):
                 f"`length_penalty_type` must be one of {', '.join(LENGTH_PENALTY_TYPES)}, "
                 f"got {kind!r}."
             )
+        generation_config = copy.copy(generation_config)
+        generation_config._pad_token_tensor = FillingPadId(generation_config.pad_token_id)
         if kind == "gnmt":
-            generation_config = copy.copy(generation_config)
             generation_config.length_penalty = GnmtLengthPenalty(generation_config.length_penalty)
         return super()._beam_search(
             input_ids,
@@ -193,6 +208,9 @@ def source_length_limit(generation_config: GenerationConfig, source_tokens: Any)
     """Returns how many tokens may be generated for `source_tokens`, an int or `(B,)` int64."""
     factor = getattr(generation_config, "max_length_a", 1.0)
     extra = getattr(generation_config, "max_length_b", 50)
+    for name, value in (("max_length_a", factor), ("max_length_b", extra)):
+        if not isinstance(value, int | float) or not 0 <= value < math.inf:
+            raise ValueError(f"`{name}` must be a number of at least 0, got {value!r}.")
     if isinstance(source_tokens, Tensor):
         return (source_tokens * factor + extra).long().clamp(min=1)
     return max(int(source_tokens * factor + extra), 1)

@@ -172,11 +172,23 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         bias_gradient = None
         if bias is not None and wanted[2]:
             bias_gradient = torch.zeros_like(bias, dtype=precise)
+        # An entry that a bias of -inf rules out gets no smoothing mass.
+        impossible = None if bias is None else bias == -torch.inf
+        each, right, pad = masses
+        spread = torch.full((weight.size(0),), each, dtype=precise, device=weight.device)
+        spread[pad_token_id] += pad
+        if impossible is not None:
+            spread.masked_fill_(impossible, 0.0)
         for chunk in rows.split(CHUNK):
             hidden = hidden_states[chunk]
             logits = functional.linear(hidden, weight, bias)
+            precise_logits = _at_least_float32(logits)
+            if impossible is not None:
+                precise_logits = precise_logits.masked_fill(
+                    impossible, torch.finfo(precise).min / 2
+                )
             losses, gradient = _loss_and_gradient(
-                _at_least_float32(logits), labels[chunk], masses, pad_token_id, any(wanted[:3])
+                precise_logits, labels[chunk], right, spread, any(wanted[:3])
             )
             loss += losses
             if gradient is None:
@@ -211,25 +223,19 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
 
 
 def _loss_and_gradient(
-    logits: Tensor,
-    labels: Tensor,
-    masses: tuple[float, float, float],
-    pad_token_id: int,
-    with_gradient: bool,
+    logits: Tensor, labels: Tensor, right: float, spread: Tensor, with_gradient: bool
 ) -> tuple[Tensor, Tensor | None]:
-    """Returns the summed loss of `logits` and, in their place, its gradient: softmax - target."""
-    each, right, pad = masses
+    """Returns the summed loss of `logits` and, in their place, its gradient.
+
+    The target puts `right` on the label of a row and `spread`, `(W,)`, on every row.
+    """
+    mass = right + spread.sum()
     normalizer = logits.logsumexp(dim=-1)
-    score = right * logits.gather(1, labels[:, None]).squeeze(1)
-    if each:
-        score = score + each * logits.sum(-1) + pad * logits[:, pad_token_id]
-    loss = (normalizer - score).sum()
+    score = right * logits.gather(1, labels[:, None]).squeeze(1) + logits @ spread
+    loss = (mass * normalizer - score).sum()
     if not with_gradient:
         return loss, None
-    gradient = logits.sub_(normalizer[:, None]).exp_()
-    if each:
-        gradient -= each
-        gradient[:, pad_token_id] -= pad
+    gradient = logits.sub_(normalizer[:, None]).exp_().mul_(mass).sub_(spread)
     gradient[torch.arange(len(labels), device=labels.device), labels] -= right
     return loss, gradient
 

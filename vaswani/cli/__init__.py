@@ -26,6 +26,7 @@ COMMANDS = {
     "translate": "translate a file or standard input, line by line",
     "evaluate": "measure BLEU, chrF and perplexity of a model or of translations",
     "presets": "list the model sizes that have a name",
+    "demo": "show the whole way on a generated corpus, in minutes",
 }
 
 _DESCRIPTION = """\
