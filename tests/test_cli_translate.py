@@ -70,10 +70,10 @@ def test_endless_repetition_ends_with_a_warning_and_later_lines_follow(
     tmp_path, folder, capsys, caplog
 ) -> None:
     data = ("a " * 3000 + "\n" + "b " * 2500 + "\nThe child\n").encode()
-    words = ("--num-beams", "1", "--max-source-tokens", "60")
+    words = ("--num-beams", "1", "--max-source-tokens", "60", "--chunk-lines", "1")
     lines = _translate(tmp_path, folder, data, *words).split("\n")
     assert len(lines) == 4 and lines[2]
-    assert "left out of line 1 (" in caplog.text and "2 (" in caplog.text
+    assert "left out of line 1 (" in caplog.text and "left out of line 2 (" in caplog.text
     assert "2 truncated)" in capsys.readouterr().err
 
 

@@ -43,9 +43,10 @@ def endless(tiny_config, tiny_tokenizer) -> Translator:
     return Translator(model, tiny_tokenizer)
 
 
-def test_results_keep_the_order_of_the_input(translator) -> None:
-    """Each text alone is the reference; small batches force a different order of work."""
-    together = translator.translate(TEXTS, batch_tokens=30)
+@pytest.mark.parametrize("batch_tokens", [30, 4096])
+def test_results_keep_the_order_of_the_input(translator, batch_tokens) -> None:
+    """Each text alone is the reference; batches by length force a different order of work."""
+    together = translator.translate(TEXTS, batch_tokens=batch_tokens)
     for text, translation in zip(TEXTS, together, strict=True):
         assert translation.text == translator.translate([text])[0].text
         assert translation.score == pytest.approx(translator.translate([text])[0].score, abs=1e-9)
