@@ -43,9 +43,10 @@ def endless(tiny_config, tiny_tokenizer) -> Translator:
     return Translator(model, tiny_tokenizer)
 
 
-def test_results_keep_the_order_of_the_input(translator) -> None:
-    """Each text alone is the reference; small batches force a different order of work."""
-    together = translator.translate(TEXTS, batch_tokens=30)
+@pytest.mark.parametrize("batch_tokens", [30, 4096])
+def test_results_keep_the_order_of_the_input(translator, batch_tokens) -> None:
+    """Each text alone is the reference; batches by length force a different order of work."""
+    together = translator.translate(TEXTS, batch_tokens=batch_tokens)
     for text, translation in zip(TEXTS, together, strict=True):
         assert translation.text == translator.translate([text])[0].text
         assert translation.score == pytest.approx(translator.translate([text])[0].score, abs=1e-9)
@@ -220,7 +221,7 @@ def test_folder_that_is_not_whole_is_refused(tiny_folder, damage, message) -> No
 def test_folder_of_a_run_points_at_its_checkpoint(tiny_folder, tmp_path) -> None:
     run = tmp_path / "run"
     shutil.copytree(tiny_folder, run / "checkpoint-20")
-    with pytest.raises(InputError, match="try .*checkpoint-20"):
+    with pytest.raises(InputError, match=r"try .*checkpoint-20"):
         Translator.from_pretrained(run)
 
 
