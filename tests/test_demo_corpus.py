@@ -301,6 +301,10 @@ def test_pair_names_the_lemmas_in_its_source() -> None:
             assert stands == (lemma in pair.lemmas), pair
 
 
+def test_no_sentence_comes_twice(training_pairs: list[DemoPair]) -> None:
+    assert len({pair.source for pair in training_pairs}) == len(training_pairs)
+
+
 def test_constructions_come_alike_often(training_pairs: list[DemoPair]) -> None:
     counts = collections.Counter(pair.construction for pair in training_pairs)
     mean = len(training_pairs) / len(constructions())
