@@ -301,6 +301,14 @@ def test_pair_names_the_lemmas_in_its_source() -> None:
             assert stands == (lemma in pair.lemmas), pair
 
 
+def test_nobody_acts_on_himself_without_a_reflexive(training_pairs: list[DemoPair]) -> None:
+    """`I see me` and `you help you` would be no English."""
+    for pair in training_pairs:
+        words = pair.source.rstrip(".?").replace(",", "").split()
+        assert not {"me", "us"} & set(words)
+        assert words[-1] != "you"
+
+
 def test_no_sentence_comes_twice(training_pairs: list[DemoPair]) -> None:
     assert len({pair.source for pair in training_pairs}) == len(training_pairs)
 

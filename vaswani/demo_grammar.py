@@ -286,7 +286,7 @@ def bare_plural(head: Head) -> Phrase:
 
 
 @rule("Subject", "Pronoun", weight=1.5)
-@rule("AnimateObject", "Pronoun")
+@rule("AnimateObject", "ObjectPronoun")
 def pronoun(word: Pronoun) -> Phrase:
     return pronoun_phrase(word)
 

@@ -292,6 +292,8 @@ def lexicon() -> dict[str, list[Any]]:
         "Article": [Determiner("a", "", "ein", "ein")],
         "Tense": [Term("present", "Präsens"), Term("past", "Perfekt"), Term("future", "Futur")],
         "Pronoun": _pronouns(),
+        # Of the third person only: "I see me" would be no English.
+        "ObjectPronoun": [word for word in _pronouns() if word.person.startswith("3")],
         "Modal": _modals(),
         "Number": [cardinal(number) for number in range(2, 100)],
         "Hour": [cardinal(number) for number in range(2, 13)],
