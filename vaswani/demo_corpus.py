@@ -12,9 +12,10 @@ hold both, never together.
 
 import random
 import zlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from vaswani.demo_constructions import PRODUCTIONS
@@ -22,8 +23,10 @@ from vaswani.demo_grammar import Production
 from vaswani.demo_lexicon import lexicon
 
 SPLITS = ("train", "validation", "held_out")
-# Of 100 combinations of a lemma and a construction, how many each split has to itself.
-RESERVED = {"held_out": 3, "validation": 1}
+# The share of its eligible lemmas that each construction keeps for a split, and at least how many.
+RESERVED = {"held_out": (0.04, 3), "validation": (0.015, 1)}
+# A lemma of fewer constructions would hardly be seen in training if one were taken away.
+ELIGIBLE_CONSTRUCTIONS = 5
 
 
 @dataclass(frozen=True)
@@ -66,14 +69,12 @@ class Grammar:
             total += ways
         return total
 
-    def enumerate(self, symbol: str = "Sentence") -> Iterator[Any]:
-        """Every meaning of `symbol`, one for each derivation; of `Sentence` as a `DemoPair`."""
-        for production in self.productions[symbol]:
-            for children, lemmas in self._tuples(production.children):
-                meaning = production.build(*children)
-                if symbol == "Sentence":
-                    meaning = _finished(meaning, production.name, lemmas)
-                yield meaning
+    def enumerate(self, construction: str | None = None) -> Iterator[DemoPair]:
+        """Every sentence, one for each derivation; of one construction if it is named."""
+        for production in self.productions["Sentence"]:
+            if construction in (None, production.name):
+                for children, lemmas in self._tuples(production.children):
+                    yield _finished(production.build(*children), production.name, lemmas)
 
     def _tuples(self, symbols: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], frozenset[str]]]:
         if not symbols:
@@ -91,6 +92,13 @@ class Grammar:
         for production in self.productions[symbol]:
             for children, lemmas in self._tuples(production.children):
                 yield production.build(*children), lemmas
+
+    def lemmas(self, symbol: str) -> set[str]:
+        """The lemmas that can stand below `symbol`."""
+        if symbol in self.entries:
+            return {lemma for entry in self.entries[symbol] for lemma in entry.lemmas}
+        children = {child for rule in self.productions[symbol] for child in rule.children}
+        return {lemma for child in children for lemma in self.lemmas(child)}
 
     def derive(self, symbol: str, chooser: random.Random, lemmas: set[str]) -> Any:
         """A random meaning of `symbol`; its lemmas are added to `lemmas`."""
@@ -128,19 +136,33 @@ def _finished(meaning: tuple[str, str], construction: str, lemmas: Iterable[str]
     return DemoPair(source, target, construction, frozenset(lemmas))
 
 
-def owner(lemma: str, construction: str) -> str:
-    """The split that alone may join a lemma with a construction; `train` means all may."""
-    place = zlib.crc32(f"{lemma} {construction}".encode()) % 100
-    for split, share in RESERVED.items():
-        if place < share:
-            return split
-        place -= share
-    return "train"
+@cache
+def reserved() -> dict[tuple[str, str], str]:
+    """The split that alone may join a lemma with a construction, for the pairs that are reserved.
+
+    A checksum of both orders the lemmas of a construction, so the choice is the same everywhere.
+    """
+    grammar = Grammar()
+    found: dict[str, set[str]] = defaultdict(set)
+    for rule in grammar.productions["Sentence"]:
+        for child in rule.children:
+            found[rule.name] |= grammar.lemmas(child)
+    frequency = Counter(lemma for lemmas in found.values() for lemma in lemmas)
+    owners: dict[tuple[str, str], str] = {}
+    for construction, lemmas in found.items():
+        eligible = [lemma for lemma in lemmas if frequency[lemma] >= ELIGIBLE_CONSTRUCTIONS]
+        eligible.sort(key=lambda lemma: (zlib.crc32(f"{lemma} {construction}".encode()), lemma))
+        for split, (share, least) in RESERVED.items():
+            number = max(least, round(share * len(eligible)))
+            owners.update({(lemma, construction): split for lemma in eligible[:number]})
+            eligible = eligible[number:]
+    return owners
 
 
 def split_of(pair: DemoPair) -> str | None:
     """The split that a pair belongs to; None where two splits claim it."""
-    owners = {owner(lemma, pair.construction) for lemma in pair.lemmas} - {"train"}
+    combinations = ((lemma, pair.construction) for lemma in pair.lemmas)
+    owners = {reserved()[joined] for joined in combinations if joined in reserved()}
     if len(owners) > 1:
         return None
     return owners.pop() if owners else "train"

@@ -46,7 +46,7 @@ CONTRACTIONS = {"in dem": "im", "in das": "ins", "von dem": "vom"}
 
 @dataclass(frozen=True)
 class Production:
-    """One rule: `symbol` becomes `children`; `build` makes its meaning; `weight` is for sampling."""
+    """One rule: `symbol` becomes `children`, `build` makes its meaning; sampled by `weight`."""
 
     symbol: str
     name: str
@@ -179,7 +179,9 @@ def german_middle(predicate: Predicate, adverb: str = "", negative: bool = False
     return join(predicate.light, adverb, predicate.german, nicht, predicate.tail)
 
 
-def make_phrase(determiner: Determiner | None, head: Head, plural: bool, number: str = "") -> Phrase:
+def make_phrase(
+    determiner: Determiner | None, head: Head, plural: bool, number: str = ""
+) -> Phrase:
     noun, adjective = head
     gender = "p" if plural else noun.gender
     word = noun.english_plural if plural else noun.english
@@ -284,7 +286,7 @@ def bare_plural(head: Head) -> Phrase:
 
 
 @rule("Subject", "Pronoun", weight=1.5)
-@rule("AnimateObject", "Pronoun")
+@rule("AnimateObject", "ObjectPronoun")
 def pronoun(word: Pronoun) -> Phrase:
     return pronoun_phrase(word)
 

@@ -24,116 +24,98 @@ from vaswani.demo_morphology import (
 )
 
 PERSONS = """
-farmer Bauer m Bauern Bauern; teacher Lehrer m Lehrer; doctor Arzt m Ärzte; painter Maler m Maler
-baker Bäcker m Bäcker; king König m Könige; queen Königin f Königinnen; woman/women Frau f Frauen
-man/men Mann m Männer; boy Junge m Jungen Jungen; child/children Kind n Kinder
-father Vater m Väter; mother Mutter f Mütter; brother Bruder m Brüder; sister Schwester f Schwestern
-uncle Onkel m Onkel; aunt Tante f Tanten; neighbor Nachbar m Nachbarn Nachbarn
-student Student m Studenten Studenten; actress Schauspielerin f Schauspielerinnen
-gardener Gärtner m Gärtner; waitress Kellnerin f Kellnerinnen; soldier Soldat m Soldaten Soldaten
-author Autor m Autoren; grandmother Großmutter f Großmütter; grandfather Großvater m Großväter
-friend Freund m Freunde; guest Gast m Gäste; thief/thieves Dieb m Diebe; cook Koch m Köche
-judge Richter m Richter; singer Sänger m Sänger; pilot Pilot m Piloten Piloten
+farmer Bauer m Bauern Bauern; teacher Lehrer m Lehrer; doctor Arzt m Ärzte; king König m Könige
+queen Königin f Königinnen; woman/women Frau f Frauen; man/men Mann m Männer
+boy Junge m Jungen Jungen; child/children Kind n Kinder; father Vater m Väter
+mother Mutter f Mütter; brother Bruder m Brüder; sister Schwester f Schwestern
+aunt Tante f Tanten; neighbor Nachbar m Nachbarn Nachbarn; student Student m Studenten Studenten
+actress Schauspielerin f Schauspielerinnen; author Autor m Autoren
+grandmother Großmutter f Großmütter; grandfather Großvater m Großväter; friend Freund m Freunde
+guest Gast m Gäste; thief/thieves Dieb m Diebe; cook Koch m Köche; singer Sänger m Sänger
 princess Prinzessin f Prinzessinnen; witch Hexe f Hexen; daughter Tochter f Töchter
-son Sohn m Söhne; niece Nichte f Nichten; engineer Ingenieur m Ingenieure
-hunter Jäger m Jäger; customer Kunde m Kunden Kunden
+son Sohn m Söhne
 """
 
 ANIMALS = """
 dog Hund m Hunde; cat Katze f Katzen; horse Pferd n Pferde; cow Kuh f Kühe; bird Vogel m Vögel
-mouse/mice Maus f Mäuse; pig Schwein n Schweine; goat Ziege f Ziegen; bear Bär m Bären Bären
-lion Löwe m Löwen Löwen; fox Fuchs m Füchse; donkey Esel m Esel; duck Ente f Enten
-goose/geese Gans f Gänse; wolf/wolves Wolf m Wölfe; snake Schlange f Schlangen
-monkey Affe m Affen Affen; frog Frosch m Frösche; camel Kamel n Kamele; chicken Huhn n Hühner
+mouse/mice Maus f Mäuse; pig Schwein n Schweine; bear Bär m Bären Bären; lion Löwe m Löwen Löwen
+duck Ente f Enten; wolf/wolves Wolf m Wölfe; snake Schlange f Schlangen; chicken Huhn n Hühner
 """
 
 THINGS = """
 book Buch n Bücher; letter Brief m Briefe; key Schlüssel m Schlüssel; picture Bild n Bilder
 bag Tasche f Taschen; cup Tasse f Tassen; bottle Flasche f Flaschen; lamp Lampe f Lampen
-knife/knives Messer n Messer; fork Gabel f Gabeln; spoon Löffel m Löffel; hat Hut m Hüte
-coat Mantel m Mäntel; shirt Hemd n Hemden; shoe Schuh m Schuhe; apple Apfel m Äpfel
-pear Birne f Birnen; egg Ei n Eier; cake Kuchen m Kuchen; flower Blume f Blumen
-newspaper Zeitung f Zeitungen; pen Stift m Stifte; umbrella Regenschirm m Regenschirme
-clock Uhr f Uhren; car Auto n Autos; bicycle Fahrrad n Fahrräder; boat Boot n Boote
-gift Geschenk n Geschenke; ring Ring m Ringe; map Karte f Karten; radio Radio n Radios
-guitar Gitarre f Gitarren; violin Geige f Geigen; basket Korb m Körbe; blanket Decke f Decken
-mirror Spiegel m Spiegel; plate Teller m Teller; sausage Wurst f Würste; candle Kerze f Kerzen
-suitcase Koffer m Koffer; jacket Jacke f Jacken; dress Kleid n Kleider
-potato/potatoes Kartoffel f Kartoffeln; rope Seil n Seile; ball Ball m Bälle; doll Puppe f Puppen
+knife/knives Messer n Messer; hat Hut m Hüte; coat Mantel m Mäntel; shirt Hemd n Hemden
+shoe Schuh m Schuhe; apple Apfel m Äpfel; egg Ei n Eier; cake Kuchen m Kuchen
+flower Blume f Blumen; newspaper Zeitung f Zeitungen; pen Stift m Stifte; clock Uhr f Uhren
+car Auto n Autos; bicycle Fahrrad n Fahrräder; boat Boot n Boote; gift Geschenk n Geschenke
+ring Ring m Ringe; map Karte f Karten; guitar Gitarre f Gitarren; plate Teller m Teller
+dress Kleid n Kleider; potato/potatoes Kartoffel f Kartoffeln; ball Ball m Bälle
 """
 
 ROOMS = """
 garden Garten m Gärten; house Haus n Häuser; church Kirche f Kirchen; school Schule f Schulen
-forest Wald m Wälder; kitchen Küche f Küchen; cellar Keller m Keller; tower Turm m Türme
-castle Schloss n Schlösser; shop Laden m Läden; room Zimmer n Zimmer; tent Zelt n Zelte
-village Dorf n Dörfer; hotel Hotel n Hotels
+forest Wald m Wälder; kitchen Küche f Küchen; cellar Keller m Keller; shop Laden m Läden
+room Zimmer n Zimmer; village Dorf n Dörfer
 """
 
 FURNITURE = """
 table Tisch m Tische; chair Stuhl m Stühle; bed Bett n Betten; roof Dach n Dächer
-wall Mauer f Mauern; bridge Brücke f Brücken; bench Bank f Bänke; sofa Sofa n Sofas
-shelf/shelves Regal n Regale
+wall Mauer f Mauern; bridge Brücke f Brücken; bench Bank f Bänke
 """
 
 FEATURES = """
 tired müde; happy/happier glücklich; sad/sadder traurig; hungry/hungrier hungrig
 clever klug klüger; strong/stronger stark stärker; weak/weaker schwach schwächer
-rich/richer reich; poor/poorer arm ärmer; fast/faster schnell; slow/slower langsam; lazy/lazier faul
-friendly/friendlier freundlich; polite höflich; famous berühmt; quiet/quieter ruhig; brave mutig
-careful vorsichtig; curious neugierig; nervous nervös; honest ehrlich; proud/prouder stolz
-dangerous gefährlich; lonely/lonelier einsam; healthy/healthier gesund gesünder; sick krank kränker
+rich/richer reich; poor/poorer arm ärmer; fast/faster schnell; slow/slower langsam
+lazy/lazier faul; friendly/friendlier freundlich; famous berühmt; quiet/quieter ruhig; brave mutig
+honest ehrlich; proud/prouder stolz; sick krank kränker
 """
 
 LOOKS = """
-old/older alt älter; young/younger jung jünger; big/bigger groß größer; small/smaller klein kleiner
-ugly/uglier hässlich; beautiful schön; fat/fatter dick; thin/thinner dünn; strange seltsam
+old/older alt älter; young/younger jung jünger; big/bigger groß größer
+small/smaller klein kleiner; ugly/uglier hässlich; beautiful schön; strange seltsam
 """
 
 QUALITIES = """
-new/newer neu; modern modern; heavy/heavier schwer; light/lighter leicht; cheap/cheaper billig
-red/redder rot röter; green/greener grün; blue/bluer blau; white/whiter weiß; black schwarz
-round/rounder rund; dirty/dirtier schmutzig; clean/cleaner sauber; wet/wetter nass
-warm/warmer warm wärmer; cold/colder kalt kälter; long/longer lang länger; short/shorter kurz kürzer
-wonderful wunderbar; practical praktisch
+new/newer neu; heavy/heavier schwer; light/lighter leicht; cheap/cheaper billig
+red/redder rot röter; green/greener grün; white/whiter weiß; black schwarz; round/rounder rund
+clean/cleaner sauber; warm/warmer warm wärmer; cold/colder kalt kälter; long/longer lang länger
+short/shorter kurz kürzer; wonderful wunderbar
 """
 
 SEEING = """
 see/saw/seen sehen sieht gesehen; find/found finden findet gefunden; hear/heard hören hört gehört
 look_for suchen sucht gesucht; need brauchen braucht gebraucht
-draw/drew/drawn zeichnen zeichnet gezeichnet; photograph fotografieren fotografiert fotografiert
-hide/hid/hidden verstecken versteckt versteckt; touch berühren berührt berührt
-buy/bought kaufen kauft gekauft; sell/sold verkaufen verkauft verkauft
-lose/lost verlieren verliert verloren; carry/carried tragen trägt getragen
-wash waschen wäscht gewaschen; love lieben liebt geliebt
-forget/forgot/forgotten vergessen vergisst vergessen; describe beschreiben beschreibt beschrieben
-watch beobachten beobachtet beobachtet; admire bewundern bewundert bewundert
-pull ziehen zieht gezogen; steal/stole/stolen stehlen stiehlt gestohlen
+draw/drew/drawn zeichnen zeichnet gezeichnet; hide/hid/hidden verstecken versteckt versteckt
+touch berühren berührt berührt; buy/bought kaufen kauft gekauft
+sell/sold verkaufen verkauft verkauft; lose/lost verlieren verliert verloren
+carry/carried tragen trägt getragen; wash waschen wäscht gewaschen; love lieben liebt geliebt
+forget/forgot/forgotten vergessen vergisst vergessen; watch beobachten beobachtet beobachtet
+admire bewundern bewundert bewundert; pull ziehen zieht gezogen
 """
 
 MEETING = """
 visit besuchen besucht besucht; greet grüßen grüßt gegrüßt; know/knew/known kennen kennt gekannt
-kiss küssen küsst geküsst; hate hassen hasst gehasst; disturb stören stört gestört
-comfort trösten tröstet getröstet; feed/fed füttern füttert gefüttert
-catch/caught fangen fängt gefangen; protect schützen schützt geschützt
+kiss küssen küsst geküsst; hate hassen hasst gehasst; feed/fed füttern füttert gefüttert
+catch/caught fangen fängt gefangen
 """
 
 USING = """
 repair reparieren repariert repariert; break/broke/broken zerbrechen zerbricht zerbrochen
-eat/ate/eaten essen isst gegessen; use benutzen benutzt benutzt; count zählen zählt gezählt
-order bestellen bestellt bestellt; burn verbrennen verbrennt verbrannt
+eat/ate/eaten essen isst gegessen; use benutzen benutzt benutzt; order bestellen bestellt bestellt
 """
 
 SEPARABLE_MEETING = """
 pick_up ab|holen holt abgeholt; invite ein|laden lädt eingeladen; call an|rufen ruft angerufen
 look_at an|sehen sieht angesehen; bring_along/brought mit|bringen bringt mitgebracht
-introduce vor|stellen stellt vorgestellt
 """
 
 SEPARABLE_USING = """
 open auf|machen macht aufgemacht; close zu|machen macht zugemacht
 throw_away/threw weg|werfen wirft weggeworfen; turn_on ein|schalten schaltet eingeschaltet
 turn_off aus|schalten schaltet ausgeschaltet; hang_up/hung auf|hängen hängt aufgehängt
-unpack aus|packen packt ausgepackt; take_along/took mit|nehmen nimmt mitgenommen
+take_along/took mit|nehmen nimmt mitgenommen
 """
 
 SEPARABLE_ALONE = """
@@ -143,11 +125,10 @@ come_back/came zurück|kommen kommt zurückgekommen; wake_up/woke auf|wachen wac
 """
 
 ACTING = """
-sleep/slept schlafen schläft geschlafen; laugh lachen lacht gelacht; cry/cried weinen weint geweint
-work arbeiten arbeitet gearbeitet; sing/sang singen singt gesungen; dance tanzen tanzt getanzt
-wait warten wartet gewartet; dream träumen träumt geträumt; play spielen spielt gespielt
-cough husten hustet gehustet; whisper flüstern flüstert geflüstert
-shout schreien schreit geschrien; smoke rauchen raucht geraucht
+sleep/slept schlafen schläft geschlafen; laugh lachen lacht gelacht
+cry/cried weinen weint geweint; work arbeiten arbeitet gearbeitet; sing/sang singen singt gesungen
+dance tanzen tanzt getanzt; wait warten wartet gewartet; dream träumen träumt geträumt
+play spielen spielt gespielt; shout schreien schreit geschrien
 """
 
 RESTING = """
@@ -157,15 +138,14 @@ live wohnen wohnt gewohnt
 
 MOVING = """
 run/ran laufen läuft gelaufen; walk gehen geht gegangen; jump springen springt gesprungen
-climb klettern klettert geklettert; crawl kriechen kriecht gekrochen
-fall/fell fallen fällt gefallen; flee/fled fliehen flieht geflohen; fly/flew fliegen fliegt geflogen
+climb klettern klettert geklettert; fall/fell fallen fällt gefallen
+flee/fled fliehen flieht geflohen; fly/flew fliegen fliegt geflogen
 """
 
 HELPING = """
 help helfen hilft geholfen; thank danken dankt gedankt; follow folgen folgt gefolgt sein
 answer antworten antwortet geantwortet; trust vertrauen vertraut vertraut
-congratulate gratulieren gratuliert gratuliert; listen_to zu|hören hört zugehört
-forgive/forgave verzeihen verzeiht verziehen; threaten drohen droht gedroht
+listen_to zu|hören hört zugehört
 """
 
 GIVING = """
@@ -176,8 +156,7 @@ offer an|bieten bietet angeboten
 
 THINKING = """
 know/knew wissen weiß gewusst; think/thought denken denkt gedacht; believe glauben glaubt geglaubt
-say/said sagen sagt gesagt; hope hoffen hofft gehofft; fear fürchten fürchtet gefürchtet
-claim behaupten behauptet behauptet; notice bemerken bemerkt bemerkt
+say/said sagen sagt gesagt; hope hoffen hofft gehofft; notice bemerken bemerkt bemerkt
 """
 
 TRYING = """
@@ -187,7 +166,7 @@ plan/planned planen plant geplant
 """
 
 TERMS = {
-    "HabitAdverb": "often oft; sometimes manchmal; always immer; never nie; rarely selten",
+    "HabitAdverb": "often oft; sometimes manchmal; always immer; never nie",
     "PresentAdverb": "today heute; now jetzt; in_the_evening am_Abend; in_the_morning am_Morgen; "
     "in_summer im_Sommer; in_winter im_Winter",
     "PastAdverb": "yesterday gestern; last_week letzte_Woche; last_year letztes_Jahr; "
@@ -211,10 +190,11 @@ def _rows(table: str) -> list[list[str]]:
 
 def _nouns(table: str, human: bool = False) -> list[Noun]:
     nouns = []
-    for english, german, gender, plural, *oblique in _rows(table):
+    for english, german, gender, plural, *weak in _rows(table):
         singular, _, many = english.partition("/")
         many = many or english_plural(singular)
-        nouns.append(Noun(singular, many, german, gender, plural, *oblique, human=human))
+        oblique = weak[0] if weak else ""
+        nouns.append(Noun(singular, many, german, gender, plural, oblique, human))
     return nouns
 
 
@@ -231,11 +211,11 @@ def _adjectives(table: str) -> list[Adjective]:
 def _verbs(table: str, case: str = "accusative", auxiliary: str = "haben") -> list[Verb]:
     verbs = []
     for english, german, third, german_participle, *own in _rows(table):
-        base, past, participle = (english.split("/") + ["", ""])[:3]
+        base, past, participle = [*english.split("/"), "", ""][:3]
         word, _, particle = base.partition(" ")
         past = past or (word + "d" if word.endswith("e") else word + "ed")
         participle = participle or past
-        prefix, bar, infinitive = german.partition("|") if "|" in german else ("", "", german)
+        prefix, _, infinitive = german.rpartition("|")
         helper = own[0] if own else auxiliary
         english_forms = (word, particle, past, participle)
         german_forms = (prefix, infinitive, third, german_participle)
@@ -291,7 +271,7 @@ def lexicon() -> dict[str, list[Any]]:
         "Room": _nouns(ROOMS),
         "Furniture": _nouns(FURNITURE),
         "AnimateAdjective": features + looks,
-        "ThingAdjective": looks[2:] + qualities,
+        "ThingAdjective": looks[:1] + looks[2:] + qualities,
         "SeeVerb": _verbs(SEEING),
         "MeetVerb": _verbs(MEETING),
         "UseVerb": _verbs(USING),
@@ -305,13 +285,15 @@ def lexicon() -> dict[str, list[Any]]:
         "GiveVerb": _verbs(GIVING),
         "ThinkVerb": _verbs(THINKING),
         "TryVerb": _verbs(TRYING),
-        "Preposition": [Term(*row) for row in _rows(PREPOSITIONS)],
+        "Preposition": [Term(row[0], row[1]) for row in _rows(PREPOSITIONS)],
         "The": [Determiner("the", "the", "d", "der")],
         "This": [Determiner("this", "these", "dies", "dieser")],
         "Owner": _owners(),
         "Article": [Determiner("a", "", "ein", "ein")],
         "Tense": [Term("present", "Präsens"), Term("past", "Perfekt"), Term("future", "Futur")],
         "Pronoun": _pronouns(),
+        # Of the third person only: "I see me" would be no English.
+        "ObjectPronoun": [word for word in _pronouns() if word.person.startswith("3")],
         "Modal": _modals(),
         "Number": [cardinal(number) for number in range(2, 100)],
         "Hour": [cardinal(number) for number in range(2, 13)],

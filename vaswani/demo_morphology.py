@@ -15,7 +15,7 @@ CASES = ("nominative", "accusative", "dative", "genitive")
 
 @dataclass(frozen=True)
 class Noun:
-    """A noun; `gender` is m, f or n, `oblique` the singular of weak masculines outside the nominative."""
+    """A noun; `gender` is m, f or n; `oblique` is what weak masculines have for other cases."""
 
     english: str
     english_plural: str
@@ -190,16 +190,43 @@ def adjective_form(adjective: Adjective, case: str, gender: str, kind: str) -> s
     return adjective.stem + ending
 
 
-UNITS = "one two three four five six seven eight nine".split()
-TEENS = (
-    "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen".split()
-)
-TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
-GERMAN_UNITS = "ein zwei drei vier fünf sechs sieben acht neun".split()
-GERMAN_TEENS = (
-    "zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn siebzehn achtzehn neunzehn".split()
-)
-GERMAN_TENS = "zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig".split()
+UNITS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+TEENS = [
+    "ten",
+    "eleven",
+    "twelve",
+    "thirteen",
+    "fourteen",
+    "fifteen",
+    "sixteen",
+    "seventeen",
+    "eighteen",
+    "nineteen",
+]
+TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+GERMAN_UNITS = ["ein", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun"]
+GERMAN_TEENS = [
+    "zehn",
+    "elf",
+    "zwölf",
+    "dreizehn",
+    "vierzehn",
+    "fünfzehn",
+    "sechzehn",
+    "siebzehn",
+    "achtzehn",
+    "neunzehn",
+]
+GERMAN_TENS = [
+    "zwanzig",
+    "dreißig",
+    "vierzig",
+    "fünfzig",
+    "sechzig",
+    "siebzig",
+    "achtzig",
+    "neunzig",
+]
 
 
 def cardinal(number: int) -> Term:
