@@ -1,0 +1,112 @@
+"""The command `vaswani`: finds the subcommand, parses its arguments, runs it, words its errors.
+
+A subcommand `vaswani NAME` is a module `vaswani/cli/NAME.py` with
+
+    ARGUMENTS   a tuple of dataclasses; every field becomes a flag and a key of `--config`
+    EXAMPLES    command lines that work, shown at the end of `--help`
+    run         takes one object per dataclass, returns the exit code
+
+and one line in `COMMANDS` below. Modules are imported only when their command is called.
+
+Exit codes: 0 done, 2 the input is at fault (one line on stderr says which and how to mend it),
+130 interrupted, 141 the reader of our output went away. Any other failure is a defect of this
+package and keeps its traceback.
+"""
+
+import difflib
+import importlib
+import os
+import sys
+
+from vaswani import __version__
+from vaswani.errors import InputError
+
+COMMANDS = {
+    "train": "train a model on parallel text, or go on from one",
+    "translate": "translate a file or standard input, line by line",
+    "evaluate": "measure BLEU, chrF and perplexity of a model or of translations",
+    "presets": "list the model sizes that have a name",
+}
+
+_DESCRIPTION = """\
+usage: vaswani COMMAND [options]
+
+The encoder-decoder of "Attention Is All You Need", from parallel text to a translating model.
+
+commands:
+{commands}
+
+  vaswani COMMAND --help   options and examples of one command
+  vaswani --version        version of this package
+
+examples:
+  vaswani train --data train.tsv.gz --source en --target de --preset small --output-dir runs/en-de
+  vaswani translate --model runs/en-de --input letters.en --output letters.de
+  vaswani evaluate --model runs/en-de --data dev.tsv.gz --source en --target de
+"""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs one command line and returns its exit code.
+
+    Args:
+        argv: the words after `vaswani`; `None` takes those of this process.
+    """
+    words = sys.argv[1:] if argv is None else argv
+    program = f"vaswani {words[0]}" if words and words[0] in COMMANDS else "vaswani"
+    try:
+        code = _dispatch(words)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # The interpreter flushes stdout once more on exit; give it somewhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except KeyboardInterrupt:
+        print(f"{program}: interrupted.", file=sys.stderr)
+        return 130
+    except Exception as error:
+        message = _message_for_user(error)
+        if message is None:
+            raise
+        print(f"{program}: error: {message}", file=sys.stderr)
+        return 2
+
+
+def _dispatch(words: list[str]) -> int:
+    if not words or words[0] in ("-h", "--help", "help"):
+        lines = "\n".join(f"  {name:<12}{summary}" for name, summary in COMMANDS.items())
+        text = _DESCRIPTION.format(commands=lines)
+        print(text, end="", file=sys.stdout if words else sys.stderr)
+        return 0 if words else 2
+    if words[0] == "--version":
+        print(f"vaswani {__version__}")
+        return 0
+    name, rest = words[0], words[1:]
+    if name not in COMMANDS:
+        nearest = difflib.get_close_matches(name, COMMANDS, n=1)
+        remedy = f"Did you mean {nearest[0]}?" if nearest else "See `vaswani --help`."
+        raise InputError(f"`COMMAND` must be one of {', '.join(COMMANDS)}, got {name!r}. {remedy}")
+
+    from vaswani.cli._arguments import parse_arguments
+
+    command = importlib.import_module(f"vaswani.cli.{name}")
+    arguments = parse_arguments(name, command, rest)
+    return 0 if arguments is None else command.run(*arguments)
+
+
+def _message_for_user(error: Exception) -> str | None:
+    """The one line for an error that the user can mend; `None` for any other."""
+    from huggingface_hub.errors import StrictDataclassError
+
+    if isinstance(error, OSError) and error.filename is not None:
+        text = f"{error.filename}: {error.strerror or error}."
+    elif isinstance(error, InputError | FileNotFoundError):
+        text = str(error)
+    elif isinstance(error, StrictDataclassError):
+        text = str(error.__cause__ or error)
+    elif isinstance(error, ModuleNotFoundError) and not (error.name or "").startswith("vaswani"):
+        text = f"{error.name} is not installed. Install it with `pip install 'vaswani[train]'`."
+    else:
+        return None
+    return " ".join(text.split())

@@ -1,0 +1,305 @@
+"""The architecture choices of "Attention Is All You Need" and the paper's named settings.
+
+Holds `VaswaniConfig`, the rules that its fields must obey, and the presets. How a model is
+trained or searched is not decided here, with one exception: label smoothing belongs to the loss
+that the model computes itself.
+
+    VaswaniConfig                    sections 3.1-3.5, 5.4
+    PRESETS, presets                 Table 3
+"""
+
+import difflib
+import math
+import warnings
+from dataclasses import fields
+from typing import Any
+
+from huggingface_hub.dataclasses import strict
+from transformers import PreTrainedConfig
+
+SMOOTHING_FORMULAS = ("uniform", "others", "others_not_pad")
+"""How label smoothing spreads its mass; see `VaswaniConfig.smoothing_formula`."""
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "base": {},
+    "big-en-de": {
+        "d_model": 1024,
+        "encoder_ffn_dim": 4096,
+        "decoder_ffn_dim": 4096,
+        "encoder_attention_heads": 16,
+        "decoder_attention_heads": 16,
+        "dropout": 0.3,
+    },
+    "big-en-fr": {
+        "vocab_size": 32_000,
+        "d_model": 1024,
+        "encoder_ffn_dim": 4096,
+        "decoder_ffn_dim": 4096,
+        "encoder_attention_heads": 16,
+        "decoder_attention_heads": 16,
+        "dropout": 0.1,
+    },
+    "small": {
+        "vocab_size": 8_000,
+        "d_model": 256,
+        "encoder_layers": 3,
+        "decoder_layers": 3,
+        "encoder_ffn_dim": 1024,
+        "decoder_ffn_dim": 1024,
+        "encoder_attention_heads": 4,
+        "decoder_attention_heads": 4,
+    },
+    "tiny": {
+        "vocab_size": 2_000,
+        "d_model": 128,
+        "encoder_layers": 2,
+        "decoder_layers": 2,
+        "encoder_ffn_dim": 256,
+        "decoder_ffn_dim": 256,
+        "encoder_attention_heads": 4,
+        "decoder_attention_heads": 4,
+    },
+}
+"""What each preset changes from the defaults, which are the paper's base model. `small` and `tiny`
+are not in the paper: `small` trains on a CPU, `tiny` is the model of the demo."""
+
+
+def presets() -> list[str]:
+    """Returns the names that `VaswaniConfig.from_preset` knows."""
+    return list(PRESETS)
+
+
+@strict
+class VaswaniConfig(PreTrainedConfig):
+    """Holds every architecture choice of the paper; the defaults are its base model.
+
+    Source: Sections 3.1-3.5 and 5.4, Table 3.
+
+    Args:
+        vocab_size: entries of the target vocabulary, and of the source's where
+            `encoder_vocab_size` is `None`. The paper: about 37,000 (English-German).
+        encoder_vocab_size: entries of the source vocabulary where it is one of its own.
+        d_model: width of the model, in features.
+        encoder_layers: layers of the encoder, N in the paper.
+        decoder_layers: layers of the decoder, N in the paper.
+        encoder_attention_heads: heads of each encoder layer, h in the paper.
+        decoder_attention_heads: heads of each decoder layer, h in the paper.
+        encoder_ffn_dim: inner features of the encoder's feed-forward layers, d_ff in the paper.
+        decoder_ffn_dim: inner features of the decoder's feed-forward layers, d_ff in the paper.
+        d_k: features of a query and a key per head; `None` means `d_model` / heads.
+        d_v: features of a value per head; `None` means `d_model` / heads.
+        dropout: probability of dropping a feature of a sub-layer's output, and of the sum of
+            embedding and position.
+        attention_dropout: probability of dropping an attention weight. The paper has none.
+        activation_dropout: probability of dropping an inner feature of the feed-forward layers.
+            The paper has none.
+        attention_bias: whether the four projections of attention have a bias. The paper's don't.
+        output_bias: whether the projection to the vocabulary has a bias. The paper's doesn't.
+        layer_norm_eps: what layer normalization adds to the variance. 1e-6 as in the authors'
+            code; the paper gives none.
+        label_smoothing: share of the target's probability mass that is spread over the
+            vocabulary, in training mode only.
+        smoothing_formula: over which entries it is spread evenly: "uniform", all of them, the
+            right one and padding included (torch, transformers); "others", all but the right one
+            (tensor2tensor, fairseq); "others_not_pad", all but the right one and padding
+            (OpenNMT, JoeyNMT). The paper does not say.
+        max_position_embeddings: the longest sequence, in tokens, that the model is meant for.
+            It limits nothing: sinusoids go on beyond it.
+        share_encoder_decoder_embeddings: whether source and target use one embedding table.
+        tie_word_embeddings: whether the target's table is the projection to the vocabulary too.
+            With both true, one table has three owners (the paper, section 3.4).
+        pad_token_id: id of target padding, and of the source's unless `encoder_pad_token_id`.
+        encoder_pad_token_id: id of source padding where it differs from the target's.
+        bos_token_id: id of the start token.
+        eos_token_id: id of the end token, which ends sources and targets.
+        unk_token_id: id of the token for what a vocabulary does not hold.
+        decoder_start_token_id: id that the decoder reads first.
+        use_cache: whether the decoder returns its keys and values.
+
+    Raises:
+        huggingface_hub.errors.StrictDataclassFieldValidationError: if a field has the wrong type,
+            on creation and on assignment.
+        huggingface_hub.errors.StrictDataclassClassValidationError: if fields break a rule or
+            contradict one another, on creation and on saving. Neither is a `ValueError`; their
+            cause is one.
+
+    A keyword that is no field is kept, as in every configuration of transformers; one that looks
+    like a misspelt field gets a warning that names the field.
+    """
+
+    model_type = "vaswani"
+    keys_to_ignore_at_inference = ("cache",)
+    attribute_map = {  # noqa: RUF012
+        "hidden_size": "d_model",
+        "num_attention_heads": "encoder_attention_heads",
+        "num_hidden_layers": "encoder_layers",
+    }
+
+    vocab_size: int = 37_000
+    encoder_vocab_size: int | None = None
+    d_model: int = 512
+    encoder_layers: int = 6
+    decoder_layers: int = 6
+    encoder_attention_heads: int = 8
+    decoder_attention_heads: int = 8
+    encoder_ffn_dim: int = 2048
+    decoder_ffn_dim: int = 2048
+    d_k: int | None = None
+    d_v: int | None = None
+    dropout: float | int = 0.1
+    attention_dropout: float | int = 0.0
+    activation_dropout: float | int = 0.0
+    attention_bias: bool = False
+    output_bias: bool = False
+    layer_norm_eps: float | int = 1e-6
+    label_smoothing: float | int = 0.1
+    smoothing_formula: str = "uniform"
+    max_position_embeddings: int = 1024
+    share_encoder_decoder_embeddings: bool = True
+    tie_word_embeddings: bool = True
+    is_encoder_decoder: bool = True
+    use_cache: bool = True
+    pad_token_id: int = 0
+    encoder_pad_token_id: int | None = None
+    bos_token_id: int | None = 1
+    eos_token_id: int | list[int] | None = 2
+    unk_token_id: int | None = 3
+    decoder_start_token_id: int = 1
+
+    @classmethod
+    def from_preset(cls, name: str, **overrides: Any) -> "VaswaniConfig":
+        """Returns the configuration that the paper (or this package) calls `name`.
+
+        Args:
+            name: one of `presets()`.
+            overrides: fields that shall differ from the preset.
+
+        Raises:
+            ValueError: if there is no such preset.
+        """
+        if name not in PRESETS:
+            raise ValueError(f"`preset` must be one of {', '.join(PRESETS)}, got {name!r}.")
+        return cls(**{**PRESETS[name], **overrides})
+
+    def __post_init__(self, **kwargs: Any) -> None:
+        own_fields = [field.name for field in fields(self)]
+        for keyword in kwargs.keys() - self.attribute_map.keys():
+            similar = difflib.get_close_matches(keyword, own_fields, n=1, cutoff=0.75)
+            if similar:
+                warnings.warn(
+                    f"`{keyword}` is no field of VaswaniConfig and changes nothing. "
+                    f"Did you mean `{similar[0]}`?",
+                    stacklevel=4,
+                )
+        super().__post_init__(**kwargs)
+
+    @property
+    def source_vocab_size(self) -> int:
+        """Entries of the source vocabulary."""
+        return self.vocab_size if self.encoder_vocab_size is None else self.encoder_vocab_size
+
+    @property
+    def source_pad_token_id(self) -> int:
+        """Id of padding in the source."""
+        own = self.encoder_pad_token_id
+        return self.pad_token_id if own is None else own
+
+    @property
+    def qk_head_dim(self) -> int | None:
+        """Features of a key per decoder head where a value has another number, else `None`.
+
+        Source: transformers' static cache reads this name and then takes the sizes of keys and
+        values from the tensors instead of `d_model` / heads.
+        """
+        d_k, d_v = self.head_sizes(self.decoder_attention_heads)
+        return None if d_k == d_v == self.d_model // self.decoder_attention_heads else d_k
+
+    def head_sizes(self, heads: int) -> tuple[int, int]:
+        """Returns d_k and d_v, in features, for a stack with `heads` heads.
+
+        Source: Section 3.2.2 (d_k = d_v = d_model / h) and Table 3 (B), which sets d_k alone.
+        """
+        d_k = self.d_model // heads if self.d_k is None else self.d_k
+        d_v = self.d_model // heads if self.d_v is None else self.d_v
+        return d_k, d_v
+
+    def validate_architecture(self) -> None:
+        """Rejects settings that no weights could satisfy; runs on creation and on saving."""
+        self._check_sizes()
+        self._check_rates()
+        self._check_heads()
+        self._check_tables()
+        self._check_token_ids()
+
+    def _check_sizes(self) -> None:
+        names = (
+            "vocab_size encoder_vocab_size d_model encoder_layers decoder_layers "
+            "encoder_attention_heads decoder_attention_heads encoder_ffn_dim decoder_ffn_dim "
+            "d_k d_v max_position_embeddings"
+        )
+        for name in names.split():
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"`{name}` must be at least 1, got {value}.")
+
+    def _check_rates(self) -> None:
+        for name in ("dropout", "attention_dropout", "activation_dropout", "label_smoothing"):
+            value = getattr(self, name)
+            if not 0.0 <= value < 1.0:
+                raise ValueError(f"`{name}` must be a probability in [0, 1), got {value}.")
+        if not 0.0 < self.layer_norm_eps < math.inf:
+            raise ValueError(
+                f"`layer_norm_eps` must be a positive number, got {self.layer_norm_eps}. "
+                "The authors' code has 1e-6."
+            )
+        if self.smoothing_formula not in SMOOTHING_FORMULAS:
+            raise ValueError(
+                f"`smoothing_formula` must be one of {', '.join(SMOOTHING_FORMULAS)}, "
+                f"got {self.smoothing_formula!r}."
+            )
+
+    def _check_heads(self) -> None:
+        for side in ("encoder", "decoder"):
+            heads = getattr(self, f"{side}_attention_heads")
+            if None in (self.d_k, self.d_v) and self.d_model % heads:
+                raise ValueError(
+                    f"`d_model` must be a multiple of `{side}_attention_heads`, "
+                    f"got {self.d_model} and {heads}. "
+                    "Set `d_k` and `d_v` to choose the width of a head freely."
+                )
+
+    def _check_tables(self) -> None:
+        if self.share_encoder_decoder_embeddings and not self.tie_word_embeddings:
+            raise ValueError(
+                "`tie_word_embeddings` must be True when `share_encoder_decoder_embeddings` is, "
+                "got False. Set both to False for three tables of their own."
+            )
+        if self.share_encoder_decoder_embeddings and self.source_vocab_size != self.vocab_size:
+            raise ValueError(
+                "`encoder_vocab_size` must equal `vocab_size` when both sides share a table, "
+                f"got {self.encoder_vocab_size} and {self.vocab_size}. "
+                "Set `share_encoder_decoder_embeddings=False` for separate vocabularies."
+            )
+
+    def _check_token_ids(self) -> None:
+        eos = self.eos_token_id
+        ids = [
+            ("pad_token_id", self.pad_token_id, self.vocab_size),
+            ("bos_token_id", self.bos_token_id, self.vocab_size),
+            ("unk_token_id", self.unk_token_id, self.vocab_size),
+            ("decoder_start_token_id", self.decoder_start_token_id, self.vocab_size),
+            ("encoder_pad_token_id", self.source_pad_token_id, self.source_vocab_size),
+            *(
+                ("eos_token_id", i, self.vocab_size)
+                for i in (eos if isinstance(eos, list) else [eos])
+            ),
+        ]
+        for name, value, size in ids:
+            if value is not None and not 0 <= value < size:
+                raise ValueError(
+                    f"`{name}` must be at least 0 and below the vocabulary's size {size}, "
+                    f"got {value}."
+                )
+
+
+__all__ = ["PRESETS", "VaswaniConfig", "presets"]

@@ -1,0 +1,795 @@
+"""The encoder-decoder of "Attention Is All You Need" (Vaswani et al., 2017).
+
+Read it from top to bottom; each class cites its section. The loss of section 5.4 is in
+`loss_vaswani.py`, the search of section 6.1 in `generation_vaswani.py`.
+
+    shift_right, source_mask                      3.1, 3.2.3
+    VaswaniPositionalEncoding                     3.5
+    eager_attention_forward                       3.2.1
+    VaswaniMultiHeadAttention                     3.2.2
+    VaswaniPositionWiseFeedForward                3.3
+    VaswaniEncoderLayer, VaswaniDecoderLayer      3.1
+    VaswaniStack, VaswaniEncoder, VaswaniDecoder  3.1, 3.4
+    VaswaniModel, VaswaniForConditionalGeneration 3.1, 3.4
+
+Shapes: B batch, S source tokens, T target tokens, D d_model, H heads,
+Dk/Dv features per head, F feed-forward features, W vocabulary entries.
+
+Masks from outside are 0/1 integers or booleans of shape `(B, S)` or `(B, T)`; 1 means "is a real
+token, may be attended to".
+"""
+
+import copy
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import PreTrainedModel
+from transformers import initialization as init
+from transformers.cache_utils import Cache, DynamicCache, EncoderDecoderCache
+from transformers.masking_utils import create_bidirectional_mask, create_causal_mask
+from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.modeling_outputs import (
+    BaseModelOutput,
+    BaseModelOutputWithPastAndCrossAttentions,
+    Seq2SeqLMOutput,
+    Seq2SeqModelOutput,
+)
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+from transformers.utils import can_return_tuple, logging
+from transformers.utils.deprecation import deprecate_kwarg
+from transformers.utils.generic import merge_with_config_defaults
+from transformers.utils.output_capturing import OutputRecorder, capture_outputs
+
+from .configuration_vaswani import VaswaniConfig
+from .generation_vaswani import VaswaniGenerationMixin, paper_generation_config
+from .loss_vaswani import IGNORED, translation_loss
+
+logger = logging.get_logger(__name__)
+
+
+def shift_right(labels: Tensor, *, pad_token_id: int, decoder_start_token_id: int) -> Tensor:
+    """Returns what the decoder reads in order to predict `labels`.
+
+    Source: Section 3.1, "the output embeddings are offset by one position".
+
+    Args:
+        labels: `(B, T)` int64; -100 becomes padding.
+        pad_token_id: id of target padding.
+        decoder_start_token_id: id in the first position.
+    """
+    shifted = labels.new_full(labels.shape, decoder_start_token_id)
+    shifted[:, 1:] = labels[:, :-1].masked_fill(labels[:, :-1] == IGNORED, pad_token_id)
+    return shifted
+
+
+def source_mask(input_ids: Tensor, config: VaswaniConfig) -> Tensor | None:
+    """Returns which source tokens are real where the caller did not say: all but padding.
+
+    Where padding has the id of the end token the two cannot be told apart; then every token is
+    real, and a warning says so if padding seems to be there.
+
+    Args:
+        input_ids: `(B, S)` int64.
+        config: tells the source's pad id.
+
+    Returns:
+        `(B, S)` int64, 1 for real tokens, or `None` if all are.
+    """
+    pad, eos = config.source_pad_token_id, config.eos_token_id
+    is_pad = input_ids == pad
+    if pad not in (eos if isinstance(eos, list) else [eos]):
+        return (~is_pad).long()
+    if not torch.compiler.is_compiling() and bool((is_pad.sum(-1) > 1).any()):
+        logger.warning_once(
+            "`attention_mask` must be given when padding and the end token have the same id, "
+            f"got None and id {pad} for both. Every source token is attended to, padding included."
+        )
+    return None
+
+
+class VaswaniPositionalEncoding(nn.Module):
+    """Gives each position a vector of sines and cosines.
+
+    Source: Section 3.5. PE(pos, 2i) = sin(pos / 10000^(2i/D)), PE(pos, 2i+1) = cos(the same). An
+    odd D has one sine more than cosines.
+
+    Computed from the formula at each call, in float32 at least: there is no table that ends, no
+    buffer that a change of dtype rounds (bfloat16 cannot number positions beyond 256), and
+    nothing that loading could leave out.
+    """
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.d_model = d_model
+
+    def forward(self, positions: Tensor, dtype: torch.dtype) -> Tensor:
+        """Returns the vectors `(..., D)` of `positions`, `(...)` int64 counted from 0."""
+        precise = torch.promote_types(dtype, torch.float32)
+        features = torch.arange(0, self.d_model, 2, device=positions.device, dtype=precise)
+        angles = positions[..., None].to(precise) * 10_000.0 ** (-features / self.d_model)
+        interleaved = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)
+        return interleaved[..., : self.d_model].to(dtype)
+
+
+def eager_attention_forward(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float,
+    dropout: float = 0.0,
+    **kwargs: Any,
+) -> tuple[Tensor, Tensor]:
+    """Weighs the rows of `value` by how well their `key` matches each `query`.
+
+    Source: Section 3.2.1, Equation 1.
+
+    Args:
+        module: the layer that asks.
+        query: `(B, H, T, Dk)`.
+        key: `(B, H, S, Dk)`.
+        value: `(B, H, S, Dv)`.
+        attention_mask: broadcastable to `(B, H, T, S)`, added to the scores: 0 means "may
+            attend", the lowest number of the dtype "may not". `None` lets every query see all.
+        scaling: factor of the scores, 1 / sqrt(Dk).
+        dropout: probability of dropping a weight in training.
+
+    Returns:
+        The context `(B, T, H, Dv)` and the weights `(B, H, T, S)`. A row of weights sums to 1, or
+        is all 0 where the mask leaves its query nothing to attend to.
+    """
+    scores = query @ key.transpose(-2, -1) * scaling  # (B, H, T, S)
+    if attention_mask is None:
+        weights = scores.softmax(dim=-1)
+    else:
+        weights = (scores + attention_mask).softmax(dim=-1)
+        # The lowest number, not -inf: a query with no visible key must not turn into NaN.
+        weights = weights * (attention_mask > torch.finfo(scores.dtype).min / 2)
+    weights = functional.dropout(weights, p=dropout, training=module.training)
+    return (weights @ value).transpose(1, 2), weights
+
+
+class VaswaniMultiHeadAttention(nn.Module):
+    """Attends with several heads at once, each in a projection of its own.
+
+    Source: Section 3.2.2. Without `attention_bias` the projections are the paper's QW^Q, KW^K,
+    VW^V and Concat(heads)W^O.
+
+    Args:
+        config: the architecture.
+        heads: number of heads, h in the paper.
+        layer_idx: place of the layer in its stack, from 0; the cache needs it.
+        is_causal: whether this is the decoder's self-attention.
+    """
+
+    def __init__(
+        self, config: VaswaniConfig, heads: int, layer_idx: int, is_causal: bool = False
+    ) -> None:
+        super().__init__()
+        self.config = config
+        self.layer_idx = layer_idx
+        self.is_causal = is_causal
+        self.d_k, self.d_v = config.head_sizes(heads)
+        self.scaling = 1.0 / math.sqrt(self.d_k)
+        self.dropout = config.attention_dropout
+        bias = config.attention_bias
+        self.q_proj = nn.Linear(config.d_model, heads * self.d_k, bias=bias)
+        self.k_proj = nn.Linear(config.d_model, heads * self.d_k, bias=bias)
+        self.v_proj = nn.Linear(config.d_model, heads * self.d_v, bias=bias)
+        self.out_proj = nn.Linear(heads * self.d_v, config.d_model, bias=bias)
+
+    def forward(
+        self,
+        hidden_states: Tensor,
+        key_value_states: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        cache: Cache | None = None,
+        attention_implementation: str | None = None,
+        **kwargs: Any,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Attends from `hidden_states` to `key_value_states`.
+
+        Args:
+            hidden_states: `(B, T, D)`, where the queries come from.
+            key_value_states: `(B, S, D)`, the encoder's output in cross-attention; `None` in
+                self-attention.
+            attention_mask: as the attention backend wants it.
+            cache: keys and values of earlier calls. Cross-attention fills it once.
+            attention_implementation: backend for this call; `None` means the model's.
+
+        Returns:
+            `(B, T, D)` and the weights `(B, H, T, S)`, `None` from backends that keep them.
+        """
+        query = self._split(self.q_proj(hidden_states), self.d_k)  # (B, H, T, Dk)
+        key, value = self._keys_and_values(hidden_states, key_value_states, cache)
+        attend = ALL_ATTENTION_FUNCTIONS.get_interface(
+            attention_implementation or self.config._attn_implementation, eager_attention_forward
+        )
+        context, weights = attend(
+            self,
+            query,
+            key,
+            value,
+            attention_mask,
+            dropout=self.dropout if self.training else 0.0,
+            scaling=self.scaling,
+            **kwargs,
+        )
+        context = context.reshape(*hidden_states.shape[:-1], -1)  # (B, T, H * Dv)
+        return self.out_proj(context), weights
+
+    def _keys_and_values(
+        self, hidden_states: Tensor, key_value_states: Tensor | None, cache: Cache | None
+    ) -> tuple[Tensor, Tensor]:
+        """Returns `(B, H, S, Dk)` and `(B, H, S, Dv)`, through the cache if there is one."""
+        is_cross_attention = key_value_states is not None
+        own_cache = cache
+        if isinstance(cache, EncoderDecoderCache):
+            if is_cross_attention and cache.is_updated.get(self.layer_idx):
+                layer: Any = cache.cross_attention_cache.layers[self.layer_idx]
+                return layer.keys, layer.values
+            own_cache = (
+                cache.cross_attention_cache if is_cross_attention else cache.self_attention_cache
+            )
+        states = key_value_states if is_cross_attention else hidden_states
+        key = self._split(self.k_proj(states), self.d_k)
+        value = self._split(self.v_proj(states), self.d_v)
+        if own_cache is not None:
+            key, value = own_cache.update(key, value, self.layer_idx)
+            if isinstance(cache, EncoderDecoderCache) and is_cross_attention:
+                cache.is_updated[self.layer_idx] = True
+        return key, value
+
+    @staticmethod
+    def _split(projected: Tensor, head_features: int) -> Tensor:
+        return projected.unflatten(-1, (-1, head_features)).transpose(1, 2)
+
+
+class VaswaniPositionWiseFeedForward(nn.Module):
+    """Returns max(0, xW1 + b1)W2 + b2, the same at every position.
+
+    Source: Section 3.3, Equation 2.
+    """
+
+    def __init__(self, config: VaswaniConfig, inner_features: int) -> None:
+        super().__init__()
+        self.fc1 = nn.Linear(config.d_model, inner_features)
+        self.fc2 = nn.Linear(inner_features, config.d_model)
+        self.activation_dropout = nn.Dropout(config.activation_dropout)
+
+    def forward(self, hidden_states: Tensor) -> Tensor:
+        """Returns `(B, T, D)` for `(B, T, D)`."""
+        return self.fc2(self.activation_dropout(self.fc1(hidden_states).relu()))
+
+
+class VaswaniEncoderLayer(GradientCheckpointingLayer):
+    """Self-attention, then feed-forward, each as LayerNorm(x + Dropout(Sublayer(x))).
+
+    Source: Sections 3.1 and 5.4.
+    """
+
+    def __init__(self, config: VaswaniConfig, layer_idx: int) -> None:
+        super().__init__()
+        self.self_attn = VaswaniMultiHeadAttention(
+            config, config.encoder_attention_heads, layer_idx
+        )
+        self.self_attn_layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
+        self.feed_forward = VaswaniPositionWiseFeedForward(config, config.encoder_ffn_dim)
+        self.final_layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(
+        self, hidden_states: Tensor, attention_mask: Tensor | None = None, **kwargs: Any
+    ) -> Tensor:
+        """Returns `(B, S, D)` for `(B, S, D)`."""
+        attended, _ = self.self_attn(hidden_states, attention_mask=attention_mask, **kwargs)
+        hidden_states = self.self_attn_layer_norm(hidden_states + self.dropout(attended))
+        transformed = self.feed_forward(hidden_states)
+        return self.final_layer_norm(hidden_states + self.dropout(transformed))
+
+
+class VaswaniDecoderLayer(GradientCheckpointingLayer):
+    """Causal self-attention, cross-attention, then feed-forward, each with residual and norm.
+
+    Source: Sections 3.1, 3.2.3 and 5.4.
+    """
+
+    def __init__(self, config: VaswaniConfig, layer_idx: int) -> None:
+        super().__init__()
+        heads = config.decoder_attention_heads
+        self.self_attn = VaswaniMultiHeadAttention(config, heads, layer_idx, is_causal=True)
+        self.self_attn_layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
+        self.encoder_attn = VaswaniMultiHeadAttention(config, heads, layer_idx)
+        self.encoder_attn_layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
+        self.feed_forward = VaswaniPositionWiseFeedForward(config, config.decoder_ffn_dim)
+        self.final_layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(
+        self,
+        hidden_states: Tensor,
+        encoder_hidden_states: Tensor,
+        attention_mask: Tensor | None = None,
+        encoder_attention_mask: Tensor | None = None,
+        cache: Cache | None = None,
+        **kwargs: Any,
+    ) -> Tensor:
+        """Returns `(B, T, D)` for `(B, T, D)`, given the encoder's output `(B, S, D)`."""
+        attended, _ = self.self_attn(
+            hidden_states, attention_mask=attention_mask, cache=cache, **kwargs
+        )
+        hidden_states = self.self_attn_layer_norm(hidden_states + self.dropout(attended))
+        attended, _ = self.encoder_attn(
+            hidden_states,
+            key_value_states=encoder_hidden_states,
+            attention_mask=encoder_attention_mask,
+            cache=cache,
+            **kwargs,
+        )
+        hidden_states = self.encoder_attn_layer_norm(hidden_states + self.dropout(attended))
+        transformed = self.feed_forward(hidden_states)
+        return self.final_layer_norm(hidden_states + self.dropout(transformed))
+
+
+class VaswaniPreTrainedModel(PreTrainedModel):
+    """What encoder, decoder and the models have in common: initial weights and saving."""
+
+    config: VaswaniConfig
+    base_model_prefix = "model"
+    supports_gradient_checkpointing = True
+    _no_split_modules = ["VaswaniEncoderLayer", "VaswaniDecoderLayer"]  # noqa: RUF012
+    _supports_sdpa = True
+    _supports_flash_attn = True
+    _supports_flex_attn = True
+    _supports_attention_backend = True
+    _can_compile_fullgraph = True
+
+    def _init_weights(self, module: nn.Module) -> None:
+        """Fills a module that no checkpoint fills.
+
+        Linear layers are Xavier-uniform. Embedding tables are N(0, 1/D), so that an embedding
+        times sqrt(D) is as strong as a position vector.
+        Departs from the paper: it gives no initial weights; these are the authors' code's.
+        """
+        if isinstance(module, nn.Linear):
+            init.xavier_uniform_(module.weight)
+            if module.bias is not None:
+                init.zeros_(module.bias)
+        elif isinstance(module, nn.Embedding):
+            init.normal_(module.weight, mean=0.0, std=self.config.d_model**-0.5)
+        elif isinstance(module, nn.LayerNorm):
+            init.ones_(module.weight)
+            init.zeros_(module.bias)
+
+    @property
+    def dummy_inputs(self) -> dict[str, Tensor]:
+        """A padded batch for tracing."""
+        ids = torch.tensor([[4, 5, 2], [4, 2, 0]], device=self.device)
+        return {"input_ids": ids, "decoder_input_ids": ids}
+
+    def save_pretrained(self, save_directory: Any, *args: Any, **kwargs: Any) -> None:
+        """Saves as every model of transformers, and lets each Auto class find its code.
+
+        transformers enters only the class that is being saved; without the other entries
+        `AutoModel.from_pretrained(folder, trust_remote_code=True)` would fail.
+        """
+        if self._auto_class is not None:
+            self.config.auto_map = {
+                "AutoConfig": "configuration_vaswani.VaswaniConfig",
+                "AutoModel": "modeling_vaswani.VaswaniModel",
+                "AutoModelForSeq2SeqLM": "modeling_vaswani.VaswaniForConditionalGeneration",
+            }
+        super().save_pretrained(save_directory, *args, **kwargs)
+
+
+class VaswaniStack(VaswaniPreTrainedModel):
+    """What encoder and decoder begin with: embedded tokens plus positions.
+
+    Source: Sections 3.4 and 3.5.
+    """
+
+    _argument_prefix = ""
+
+    def __init__(self, config: VaswaniConfig, vocab_size: int) -> None:
+        super().__init__(config)
+        self.embed_tokens = nn.Embedding(vocab_size, config.d_model)
+        self.embed_positions = VaswaniPositionalEncoding(config.d_model)
+        self.dropout = nn.Dropout(config.dropout)
+        self.gradient_checkpointing = False
+
+    def _mask_settings(self, kwargs: dict[str, Any]) -> VaswaniConfig:
+        """Returns the configuration to make masks with, and sets `kwargs` up to match.
+
+        Only the plain backend returns attention weights, so it takes over when they are asked for.
+        """
+        wanted = kwargs.get("output_attentions") or self.config.output_attentions
+        if not wanted or self.config._attn_implementation == "eager":
+            return self.config
+        logger.warning_once(
+            f"The {self.config._attn_implementation} attention returns no weights; the eager one "
+            "is used for calls with `output_attentions=True`."
+        )
+        kwargs["attention_implementation"] = "eager"
+        settings = copy.copy(self.config)
+        settings._attn_implementation = "eager"
+        return settings
+
+    def _embed(
+        self,
+        input_ids: Tensor | None,
+        inputs_embeds: Tensor | None,
+        attention_mask: Tensor | None,
+        cached_tokens: int | Tensor = 0,
+    ) -> tuple[Tensor, Tensor]:
+        """Returns the embeddings `(B, T, D)` alone, and with positions and dropout on.
+
+        Source: Sections 3.4 (times sqrt(D)), 3.5 and 5.4. Positions count real tokens: padding
+        on the left doesn't move a sentence, and padding itself gets no position vector.
+        """
+        if (input_ids is None) == (inputs_embeds is None):
+            side = self._argument_prefix
+            raise ValueError(
+                f"Exactly one of `{side}input_ids` and `{side}inputs_embeds` must be given, "
+                f"got {'neither' if input_ids is None else 'both'}."
+            )
+        if inputs_embeds is None:
+            inputs_embeds = self.embed_tokens(input_ids) * math.sqrt(self.config.d_model)
+        length = inputs_embeds.size(1)
+        if attention_mask is not None and attention_mask.dim() == 2:
+            real = attention_mask[:, -length:]
+            positions = (attention_mask.long().cumsum(-1)[:, -length:] - 1).clamp(min=0)  # (B, T)
+            encoded = self.embed_positions(positions, inputs_embeds.dtype)
+            encoded = encoded * real[..., None].to(encoded.dtype)
+        else:
+            positions = torch.arange(length, device=inputs_embeds.device) + cached_tokens
+            encoded = self.embed_positions(positions, inputs_embeds.dtype)
+        return inputs_embeds, self.dropout(inputs_embeds + encoded)
+
+
+class VaswaniEncoder(VaswaniStack):
+    """A stack of identical layers over the embedded source.
+
+    Source: Section 3.1, left half of Figure 1.
+    """
+
+    _can_record_outputs = {  # noqa: RUF012
+        "hidden_states": VaswaniEncoderLayer,
+        "attentions": VaswaniMultiHeadAttention,
+    }
+
+    def __init__(self, config: VaswaniConfig) -> None:
+        super().__init__(config, config.source_vocab_size)
+        self.layers = nn.ModuleList(
+            VaswaniEncoderLayer(config, index) for index in range(config.encoder_layers)
+        )
+        self.post_init()
+
+    @merge_with_config_defaults
+    @capture_outputs
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        **kwargs: Any,
+    ) -> BaseModelOutput:
+        """Encodes a batch of sources.
+
+        Args:
+            input_ids: `(B, S)` int64.
+            attention_mask: `(B, S)`, 1 for real tokens; `None` masks padding by its id.
+            inputs_embeds: `(B, S, D)` in place of `input_ids`, already times sqrt(D).
+
+        Returns:
+            `last_hidden_state` `(B, S, D)`; on request `attentions`, `(B, H, S, S)` per layer.
+        """
+        if attention_mask is None and input_ids is not None:
+            attention_mask = source_mask(input_ids, self.config)
+        settings = self._mask_settings(kwargs)
+        embedded, hidden_states = self._embed(input_ids, inputs_embeds, attention_mask)
+        mask = create_bidirectional_mask(
+            config=settings, inputs_embeds=embedded, attention_mask=attention_mask
+        )
+        for layer in self.layers:
+            hidden_states = layer(hidden_states, mask, **kwargs)
+        return BaseModelOutput(last_hidden_state=hidden_states)
+
+
+class VaswaniDecoder(VaswaniStack):
+    """A stack of identical layers over the embedded target, each looking at the encoder's output.
+
+    Source: Section 3.1, right half of Figure 1.
+    """
+
+    _argument_prefix = "decoder_"
+    _can_record_outputs = {  # noqa: RUF012
+        "hidden_states": VaswaniDecoderLayer,
+        "attentions": OutputRecorder(VaswaniMultiHeadAttention, index=1, layer_name="self_attn"),
+        "cross_attentions": OutputRecorder(
+            VaswaniMultiHeadAttention, index=1, layer_name="encoder_attn"
+        ),
+    }
+
+    def __init__(self, config: VaswaniConfig) -> None:
+        super().__init__(config, config.vocab_size)
+        self.layers = nn.ModuleList(
+            VaswaniDecoderLayer(config, index) for index in range(config.decoder_layers)
+        )
+        self.post_init()
+
+    @merge_with_config_defaults
+    @capture_outputs
+    @deprecate_kwarg("past_key_values", "5.40.0", new_name="cache")
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        encoder_hidden_states: Tensor | None = None,
+        encoder_attention_mask: Tensor | None = None,
+        cache: Cache | None = None,
+        inputs_embeds: Tensor | None = None,
+        use_cache: bool | None = None,
+        **kwargs: Any,
+    ) -> BaseModelOutputWithPastAndCrossAttentions:
+        """Decodes a batch of target beginnings; no position sees a later one (section 3.2.3).
+
+        Args:
+            input_ids: `(B, T)` int64, the start token first. With a filled `cache`, only what it
+                does not hold yet.
+            attention_mask: `(B, cached + T)`, 1 for real tokens. `None`: all are; padding on the
+                right needs no mask, since nothing real looks to its right.
+            encoder_hidden_states: `(B, S, D)`.
+            encoder_attention_mask: `(B, S)`, 1 for real source tokens; `None`: all are.
+            cache: keys and values of earlier calls.
+            inputs_embeds: `(B, T, D)` in place of `input_ids`, already times sqrt(D).
+            use_cache: whether to fill and return a cache.
+
+        Returns:
+            `last_hidden_state` `(B, T, D)` and `cache`; on request `attentions`
+            `(B, H, T, cached + T)` and `cross_attentions` `(B, H, T, S)` per layer.
+        """
+        if use_cache and cache is None:
+            cache = EncoderDecoderCache(
+                DynamicCache(config=self.config), DynamicCache(config=self.config)
+            )
+        cached_tokens = cache.get_seq_length() if cache is not None else 0
+        own_cache = cache.self_attention_cache if isinstance(cache, EncoderDecoderCache) else cache
+        settings = self._mask_settings(kwargs)
+        embedded, hidden_states = self._embed(
+            input_ids, inputs_embeds, attention_mask, cached_tokens
+        )
+        mask = create_causal_mask(
+            config=settings,
+            inputs_embeds=embedded,
+            attention_mask=attention_mask,
+            cache=own_cache,
+        )
+        encoder_mask = create_bidirectional_mask(
+            config=settings,
+            inputs_embeds=embedded,
+            attention_mask=encoder_attention_mask,
+            encoder_hidden_states=encoder_hidden_states,
+        )
+        for layer in self.layers:
+            hidden_states = layer(
+                hidden_states,
+                # Positional, since gradient checkpointing follows only positional tensors.
+                encoder_hidden_states,
+                attention_mask=mask,
+                encoder_attention_mask=encoder_mask,
+                cache=cache,
+                **kwargs,
+            )
+        return BaseModelOutputWithPastAndCrossAttentions(
+            last_hidden_state=hidden_states, cache=cache
+        )
+
+
+class VaswaniModel(VaswaniPreTrainedModel):
+    """Encoder and decoder, without the projection to the vocabulary.
+
+    Source: Section 3.1, Figure 1. With `share_encoder_decoder_embeddings` both have one table
+    (section 3.4).
+    """
+
+    def __init__(self, config: VaswaniConfig) -> None:
+        super().__init__(config)
+        if config.share_encoder_decoder_embeddings:
+            self._tied_weights_keys = {"decoder.embed_tokens.weight": "encoder.embed_tokens.weight"}
+        self.encoder = VaswaniEncoder(config)
+        self.decoder = VaswaniDecoder(config)
+        self.post_init()
+
+    def get_input_embeddings(self) -> nn.Module:
+        """Returns the source's table."""
+        return self.encoder.embed_tokens
+
+    def set_input_embeddings(self, value: Any) -> None:
+        """Replaces the source's table, and the target's where they are one."""
+        self.encoder.embed_tokens = value
+        if self.config.share_encoder_decoder_embeddings:
+            self.decoder.embed_tokens = value
+
+    @can_return_tuple
+    @deprecate_kwarg("past_key_values", "5.40.0", new_name="cache")
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        decoder_input_ids: Tensor | None = None,
+        decoder_attention_mask: Tensor | None = None,
+        encoder_outputs: BaseModelOutput | tuple | None = None,
+        cache: Cache | None = None,
+        inputs_embeds: Tensor | None = None,
+        decoder_inputs_embeds: Tensor | None = None,
+        use_cache: bool | None = None,
+        **kwargs: Any,
+    ) -> Seq2SeqModelOutput:
+        """Encodes sources and decodes target beginnings.
+
+        Args:
+            input_ids, attention_mask, inputs_embeds: the source, see `VaswaniEncoder`.
+            decoder_input_ids, decoder_attention_mask, decoder_inputs_embeds: the target, see
+                `VaswaniDecoder`.
+            encoder_outputs: what the encoder returned for the same sources, to spare the work.
+            cache: keys and values of earlier calls.
+            use_cache: whether to return a cache; `None` means as configured.
+
+        Returns:
+            `last_hidden_state` `(B, T, D)` and what encoder and decoder return.
+        """
+        if attention_mask is None and input_ids is not None:
+            attention_mask = source_mask(input_ids, self.config)
+        if encoder_outputs is None:
+            encoded: BaseModelOutput = self.encoder(
+                input_ids=input_ids,
+                attention_mask=attention_mask,
+                inputs_embeds=inputs_embeds,
+                **kwargs,
+            )
+        elif isinstance(encoder_outputs, BaseModelOutput):
+            encoded = encoder_outputs
+        else:
+            encoded = BaseModelOutput(*encoder_outputs)
+        decoder_outputs = self.decoder(
+            input_ids=decoder_input_ids,
+            attention_mask=decoder_attention_mask,
+            encoder_hidden_states=encoded.last_hidden_state,
+            encoder_attention_mask=attention_mask,
+            cache=cache,
+            inputs_embeds=decoder_inputs_embeds,
+            use_cache=use_cache,
+            **kwargs,
+        )
+        return Seq2SeqModelOutput(
+            last_hidden_state=decoder_outputs.last_hidden_state,
+            cache=decoder_outputs.cache,
+            decoder_hidden_states=decoder_outputs.hidden_states,
+            decoder_attentions=decoder_outputs.attentions,
+            cross_attentions=decoder_outputs.cross_attentions,
+            encoder_last_hidden_state=encoded.last_hidden_state,
+            encoder_hidden_states=encoded.hidden_states,
+            encoder_attentions=encoded.attentions,
+        )
+
+
+class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationMixin):
+    """The Transformer of the paper: next-token scores, loss and translation.
+
+    Source: Sections 3.4 (the projection shares the table of the embeddings) and 5.4 (the loss).
+    """
+
+    def __init__(self, config: VaswaniConfig) -> None:
+        super().__init__(config)
+        self.generation_config = paper_generation_config(config)
+        if config.share_encoder_decoder_embeddings:
+            self._tied_weights_keys = {"lm_head.weight": "model.encoder.embed_tokens.weight"}
+        elif config.tie_word_embeddings:
+            self._tied_weights_keys = {"lm_head.weight": "model.decoder.embed_tokens.weight"}
+        self.model = VaswaniModel(config)
+        self.lm_head = nn.Linear(config.d_model, config.vocab_size, bias=config.output_bias)
+        self.post_init()
+
+    def get_input_embeddings(self) -> nn.Module:
+        """Returns the source's table."""
+        return self.model.get_input_embeddings()
+
+    def set_input_embeddings(self, value: Any) -> None:
+        """Replaces the source's table, and the target's where they are one."""
+        self.model.set_input_embeddings(value)
+
+    def resize_token_embeddings(self, *args: Any, **kwargs: Any) -> nn.Embedding:
+        """Resizes the one table of all three owners; a model with more tables refuses."""
+        if not self.config.share_encoder_decoder_embeddings:
+            raise ValueError(
+                "`share_encoder_decoder_embeddings` must be True to resize the table, got False."
+            )
+        return super().resize_token_embeddings(*args, **kwargs)
+
+    def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
+        """Returns `shift_right` of `labels` `(B, T)`; the collators of transformers call it."""
+        return shift_right(
+            labels,
+            pad_token_id=self.config.pad_token_id,
+            decoder_start_token_id=self.config.decoder_start_token_id,
+        )
+
+    def infer_attention_mask(self, input_ids: Tensor) -> Tensor | None:
+        """Returns `source_mask` of `input_ids` `(B, S)`: the same rule for `generate()`."""
+        return source_mask(input_ids, self.config)
+
+    @can_return_tuple
+    @deprecate_kwarg("past_key_values", "5.40.0", new_name="cache")
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        decoder_input_ids: Tensor | None = None,
+        decoder_attention_mask: Tensor | None = None,
+        encoder_outputs: BaseModelOutput | tuple | None = None,
+        cache: Cache | None = None,
+        inputs_embeds: Tensor | None = None,
+        decoder_inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        use_cache: bool | None = None,
+        return_logits: bool = True,
+        num_items_in_batch: int | Tensor | None = None,
+        logits_to_keep: int = 0,
+        **kwargs: Any,
+    ) -> Seq2SeqLMOutput:
+        """Scores every next token, and computes the loss if `labels` are given.
+
+        Args:
+            labels: `(B, T)` int64, the target with its end token and without a start token.
+                -100 and padding take no part. Without decoder inputs, these are made from them.
+            return_logits: `False` spares the memory of tokens times vocabulary beside a loss.
+            num_items_in_batch: what to divide the loss by, in target tokens; `None` means the
+                real ones of this batch. A trainer gives the number of the whole update.
+            logits_to_keep: how many last positions to return logits of; 0 means all.
+            The others: see `VaswaniModel`.
+
+        Returns:
+            `logits` `(B, T, W)`, `loss` `()` in nats per target token, `cache` and what
+            `VaswaniModel` returns. The loss is smoothed in training mode and plain negative
+            log-likelihood in evaluation, so that its exponential is the perplexity. It is 0 for
+            labels with no real token.
+        """
+        if labels is not None and decoder_input_ids is None and decoder_inputs_embeds is None:
+            decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
+        outputs: Seq2SeqModelOutput = self.model(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            decoder_input_ids=decoder_input_ids,
+            decoder_attention_mask=decoder_attention_mask,
+            encoder_outputs=encoder_outputs,
+            cache=cache,
+            inputs_embeds=inputs_embeds,
+            decoder_inputs_embeds=decoder_inputs_embeds,
+            use_cache=use_cache,
+            **kwargs,
+        )
+        hidden_states = outputs.last_hidden_state
+        assert hidden_states is not None
+        logits = loss = None
+        if return_logits or labels is None:
+            logits = self.lm_head(hidden_states[:, -logits_to_keep:])
+        if labels is not None:
+            loss = translation_loss(
+                hidden_states,
+                self.lm_head,
+                labels,
+                logits=None if logits_to_keep else logits,
+                num_items_in_batch=num_items_in_batch,
+                smoothing=self.config.label_smoothing if self.training else 0.0,
+                formula=self.config.smoothing_formula,
+                pad_token_id=self.config.pad_token_id,
+            )
+        others = {key: value for key, value in outputs.items() if key != "last_hidden_state"}
+        return Seq2SeqLMOutput(loss=loss, logits=logits, **others)
+
+
+__all__ = ["VaswaniForConditionalGeneration", "VaswaniModel", "VaswaniPreTrainedModel"]

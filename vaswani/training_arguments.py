@@ -1,0 +1,292 @@
+"""What can be set about a training run: the paper's choices unless said otherwise.
+
+VaswaniTrainingArguments    optimizer, schedule, size of an update, evaluation, device
+PAPER_SETTINGS              values of section 5, for what is left unset
+PRESET_SETTINGS             values that suit a preset for CPUs better
+"""
+
+import dataclasses
+import importlib.util
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from transformers import Seq2SeqTrainingArguments
+
+from vaswani.errors import InputError
+
+# Sections 5.1 to 5.4, for the base model: unset fields take these.
+PAPER_SETTINGS: dict[str, Any] = {
+    "tokens_per_update": 25_000,
+    "warmup_steps": 4000,
+    "learning_rate_factor": 1.0,
+}
+# For CPUs and corpora of about 100,000 pairs, where 25,000 tokens an update would leave too few
+# updates in an hour for the warm-up alone.
+PRESET_SETTINGS: dict[str, dict[str, Any]] = {
+    "small": {"tokens_per_update": 4096, "warmup_steps": 1000, "learning_rate_factor": 1.0},
+    "tiny": {"tokens_per_update": 2048, "warmup_steps": 400, "learning_rate_factor": 1.0},
+}
+PAPER_UPDATES = 100_000
+UPDATES_BETWEEN_EVALUATIONS = 1000
+EVALUATIONS_OF_A_TIMED_RUN = 10
+NEVER = 1_000_000_000
+_LOGGING_EXTRAS = {"tensorboard": "tensorboard", "trackio": "trackio"}
+
+
+@dataclass
+class VaswaniTrainingArguments(Seq2SeqTrainingArguments):
+    """Settings of `VaswaniTrainer`; every inherited one works too, unless refused here.
+
+    Fields left `None` take the paper's value; `unset` names them, so that a preset may choose
+    better ones (see `fill_unset`).
+
+    Raises:
+        InputError: for a value out of range, a precision that the device lacks, or a logging
+            service that is not installed.
+    """
+
+    _argument_group_name = "training"
+    _shown_options = (
+        "num_train_epochs",
+        "max_steps",
+        "warmup_steps",
+        "gradient_accumulation_steps",
+        "learning_rate",
+        "lr_scheduler_type",
+        "max_grad_norm",
+        "eval_steps",
+        "logging_steps",
+        "save_total_limit",
+        "metric_for_best_model",
+        "bf16",
+        "fp16",
+        "seed",
+        "report_to",
+    )
+
+    output_dir: str | None = field(
+        default=None,
+        metadata={"help": "folder that becomes the model", "aliases": ["--output"]},
+    )
+    overwrite: bool = field(
+        default=False, metadata={"help": "replace an earlier run in the output folder"}
+    )
+    dry_run: bool = field(
+        default=False, metadata={"help": "check and report everything, then stop before update 1"}
+    )
+    tokens_per_update: int | None = field(
+        default=None,
+        metadata={
+            "help": "source tokens, and as many target tokens, of one update over all processes "
+            "and accumulation steps (the paper: 25000; preset small: 4096)"
+        },
+    )
+    paper_schedule: bool = field(
+        default=True,
+        metadata={
+            "help": "Adam and learning rate of section 5.3; off: `learning_rate`, `optim` and "
+            "`lr_scheduler_type` of transformers"
+        },
+    )
+    learning_rate_factor: float | None = field(
+        default=None, metadata={"help": "multiplies the rate of the paper (default: 1)"}
+    )
+    warmup_steps: float | None = field(  # type: ignore[assignment]
+        default=None,
+        metadata={"help": "updates of rising learning rate (the paper: 4000; preset small: 1000)"},
+    )
+    max_minutes: float | None = field(
+        default=None,
+        metadata={"help": "end after this time, evaluation and the final one included"},
+    )
+    num_train_epochs: float | None = field(  # type: ignore[assignment]
+        default=None, metadata={"help": "passes over the training data"}
+    )
+    max_steps: int = field(
+        default=-1,
+        metadata={"help": "updates in all (default: 100000 if neither epochs nor minutes are set)"},
+    )
+    early_stopping_patience: int | None = field(
+        default=None,
+        metadata={"help": "end after this many evaluations without a better score"},
+    )
+    eval_sentences: int = field(
+        default=300,
+        metadata={
+            "help": "most sentences translated (greedily) at each evaluation during training; "
+            "0 looks at the loss alone"
+        },
+    )
+    eval_steps: float | None = field(
+        default=None,
+        metadata={
+            "help": "updates between evaluations, each of which saves a checkpoint (default: 1000, "
+            "or a tenth of max_minutes)"
+        },
+    )
+    device_name: str = field(
+        default="auto",
+        metadata={
+            "help": "cpu, cuda, ... ; auto takes an accelerator if there is one",
+            "aliases": ["--device"],
+        },
+    )
+    threads: int | None = field(
+        default=None, metadata={"help": "CPU threads for arithmetic (default: torch's choice)"}
+    )
+
+    # Section 5.3; the paper clips no gradients.
+    adam_beta2: float = field(default=0.98, metadata={"help": "Adam's beta2"})
+    adam_epsilon: float = field(default=1e-9, metadata={"help": "Adam's epsilon"})
+    max_grad_norm: float = field(
+        default=0.0, metadata={"help": "clip gradients at this norm (the paper: 0, never)"}
+    )
+    eval_strategy: str = field(default="steps", metadata={"help": "steps, epoch or no"})
+    save_strategy: str = field(default="steps", metadata={"help": "as eval_strategy"})
+    save_steps: float | None = field(  # type: ignore[assignment]
+        default=None, metadata={"help": "updates between checkpoints (default: eval_steps)"}
+    )
+    save_total_limit: int | None = field(
+        default=2, metadata={"help": "checkpoints kept; the best one always is"}
+    )
+    load_best_model_at_end: bool = field(
+        default=True, metadata={"help": "end with the best checkpoint instead of the last weights"}
+    )
+    metric_for_best_model: str | None = field(
+        default=None,
+        metadata={"help": "chrf, bleu or loss (default: chrf, or loss if nothing is translated)"},
+    )
+    logging_steps: float = field(default=50, metadata={"help": "updates between log lines"})
+    # HfArgumentParser takes the second of the three types.
+    report_to: None | str | list[str] = field(  # noqa: RUF036
+        default="none", metadata={"help": "tensorboard or trackio, to log there as well"}
+    )
+    remove_unused_columns: bool = field(
+        default=False, metadata={"help": "no effect: the trainer takes the columns it needs"}
+    )
+    predict_with_generate: bool = field(
+        default=True, metadata={"help": "translate at evaluations and score the translations"}
+    )
+    logging_nan_inf_filter: bool = field(
+        default=False, metadata={"help": "hide losses that are not finite from the log"}
+    )
+    use_cache: bool = field(
+        default=True, metadata={"help": "saved in config.json: cache keys and values in search"}
+    )
+    dataloader_pin_memory: bool = field(
+        default=False, metadata={"help": "pinned memory for faster copies to an accelerator"}
+    )
+
+    def __post_init__(self) -> None:
+        # As typed, before anything is derived: what settings.yaml repeats.
+        self.chosen = {
+            item.name: getattr(self, item.name)
+            for item in dataclasses.fields(self)
+            if item.init
+            and getattr(self, item.name) != item.default
+            and item.default_factory is dataclasses.MISSING
+        }
+        self.unset = tuple(name for name in PAPER_SETTINGS if getattr(self, name) is None)
+        for name in self.unset:
+            setattr(self, name, PAPER_SETTINGS[name])
+        self._check_own_fields()
+        self._check_reports()
+        self._settle_length()
+        self._settle_evaluation()
+        if self.device_name.startswith("cpu"):
+            self.use_cpu = True
+        self._check_device()
+        super().__post_init__()
+        if self.threads is not None:
+            torch.set_num_threads(self.threads)
+
+    def fill_unset(self, preset: str | None) -> None:
+        """Gives the fields that were left unset the values that suit the preset."""
+        for name, value in PRESET_SETTINGS.get(preset or "", {}).items():
+            if name in self.unset:
+                setattr(self, name, value)
+
+    @property
+    def evaluates_by_time(self) -> bool:
+        """Whether a tenth of `max_minutes`, not a number of updates, spaces evaluations."""
+        return self.eval_steps == NEVER
+
+    def _check_own_fields(self) -> None:
+        # `warmup_steps` below 1 is a share of all updates in transformers; 0 is no warm-up.
+        least: dict[str, float] = {
+            "tokens_per_update": 1,
+            "warmup_steps": 0,
+            "eval_sentences": 0,
+            "early_stopping_patience": 1,
+            "threads": 1,
+        }
+        for name, minimum in least.items():
+            value = getattr(self, name)
+            if value is not None and value < minimum:
+                raise InputError(f"`{name}` must be at least {minimum}, got {value}.")
+        for name in ("learning_rate_factor", "max_minutes", "num_train_epochs"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise InputError(f"`{name}` must be above 0, got {value}.")
+        if self.label_smoothing_factor:
+            raise InputError(
+                f"`label_smoothing_factor` must be 0, got {self.label_smoothing_factor}. "
+                "Set `label_smoothing` of the model's config instead: it is saved with the model."
+            )
+
+    def _check_reports(self) -> None:
+        reports = [self.report_to] if isinstance(self.report_to, str) else self.report_to or []
+        for service in reports:
+            module = _LOGGING_EXTRAS.get(service)
+            if module and importlib.util.find_spec(module) is None:
+                raise InputError(
+                    f"`report_to` must name an installed package, got {service}. "
+                    "Install it with `pip install 'vaswani[log]'`."
+                )
+
+    def _settle_length(self) -> None:
+        if self.num_train_epochs is None:
+            # Whichever limit is set ends the run; epochs are then no limit.
+            self.num_train_epochs = NEVER
+            if self.max_steps <= 0:
+                self.max_steps = NEVER if self.max_minutes else PAPER_UPDATES
+
+    def _settle_evaluation(self) -> None:
+        if self.eval_steps is None and self.eval_strategy == "steps":
+            self.eval_steps = NEVER if self.max_minutes else UPDATES_BETWEEN_EVALUATIONS
+        if self.save_steps is None:
+            self.save_steps = self.eval_steps or UPDATES_BETWEEN_EVALUATIONS
+        if self.metric_for_best_model is None and self.load_best_model_at_end:
+            translates = self.eval_sentences > 0 and self.predict_with_generate
+            self.metric_for_best_model = "chrf" if translates else "loss"
+
+    def _check_device(self) -> None:
+        name = self.device_name
+        accelerator = torch.accelerator.current_accelerator(check_available=True)
+        found = accelerator.type if accelerator else "cpu"
+        try:
+            kind = found if name == "auto" else torch.device(name).type
+        except RuntimeError as error:
+            raise InputError(f"`device` must be a device of torch, got {name!r}.") from error
+        if self.use_cpu or kind == "cpu":
+            kind, self.use_cpu = "cpu", True
+        if kind not in ("cpu", found):
+            raise InputError(
+                f"`device` must be one that this machine has, got {name}. Found: {found}."
+            )
+        if self.fp16 and kind == "cpu":
+            raise InputError("`fp16` must be off on a CPU, got true. Leave it out, or use a GPU.")
+        if self.bf16 and not _computes_in_bf16(kind):
+            raise InputError(
+                f"`bf16` must be off on this {kind}, which has no arithmetic for it, got true."
+            )
+
+
+def _computes_in_bf16(kind: str) -> bool:
+    if kind == "cpu":
+        # torch emulates it elsewhere, several times slower than float32.
+        return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+    if kind == "cuda":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    return True

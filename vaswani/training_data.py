@@ -1,0 +1,167 @@
+"""Sentence pairs as token ids, ready for `VaswaniTrainer`.
+
+TokenizedPairs     ids of both sides in flat arrays, with the texts kept for scoring
+hold_out           a validation set taken from the training pairs
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch.utils.data import Dataset
+
+from vaswani.errors import InputError
+
+_ROWS_AT_A_TIME = 10_000
+# Fixed, so that runs with other seeds are measured on the same sentences.
+_HOLD_OUT_SEED = 2017
+
+
+class _Ragged:
+    """Lists of ids in one flat array."""
+
+    def __init__(self, rows: Iterable[Sequence[int]]) -> None:
+        parts, lengths = [], []
+        for row in rows:
+            parts.append(np.asarray(row, dtype=np.int32))
+            lengths.append(len(row))
+        self.flat = np.concatenate(parts) if parts else np.zeros(0, dtype=np.int32)
+        self.lengths = np.asarray(lengths, dtype=np.int64)
+        self.ends = np.cumsum(self.lengths)
+
+    def __getitem__(self, index: int) -> list[int]:
+        end = self.ends[index]
+        return self.flat[end - self.lengths[index] : end].tolist()
+
+
+class TokenizedPairs(Dataset):
+    """Pairs of token ids; item k is `{"input_ids": [...], "labels": [...]}`, both with end token.
+
+    Args:
+        source_ids: ids of each source.
+        target_ids: ids of each target.
+        sources: the texts, where there are any.
+        targets: the texts that translations are scored against.
+        left_out: pairs that were too long to become a part of this.
+    """
+
+    def __init__(
+        self,
+        source_ids: Iterable[Sequence[int]],
+        target_ids: Iterable[Sequence[int]],
+        *,
+        sources: Sequence[str] | None = None,
+        targets: Sequence[str] | None = None,
+        left_out: int = 0,
+    ) -> None:
+        self._source, self._target = _Ragged(source_ids), _Ragged(target_ids)
+        self.sources, self.targets, self.left_out = sources, targets, left_out
+
+    def __len__(self) -> int:
+        return len(self._source.lengths)
+
+    def __getitem__(self, index: int) -> dict[str, list[int]]:
+        return {"input_ids": self._source[index], "labels": self._target[index]}
+
+    @property
+    def source_lengths(self) -> NDArray[np.int64]:
+        """Tokens of each source, end token included."""
+        return self._source.lengths
+
+    @property
+    def target_lengths(self) -> NDArray[np.int64]:
+        """Tokens of each target, end token included."""
+        return self._target.lengths
+
+    @classmethod
+    def from_texts(
+        cls,
+        sources: Sequence[str],
+        targets: Sequence[str],
+        tokenizer: Any,
+        *,
+        max_tokens: int | None = None,
+        keep_texts: bool = False,
+    ) -> "TokenizedPairs":
+        """Encodes both sides, and leaves out pairs of which one side is too long.
+
+        Args:
+            tokenizer: a `VaswaniTokenizer`.
+            max_tokens: most tokens of a side, end token included, inclusive.
+            keep_texts: keep the texts, for a set that translations are scored on.
+        """
+        source_ids: list[NDArray[np.int32]] = []
+        target_ids: list[NDArray[np.int32]] = []
+        kept: list[int] = []
+        for start in range(0, len(sources), _ROWS_AT_A_TIME):
+            rows = slice(start, start + _ROWS_AT_A_TIME)
+            encoded = tokenizer(list(sources[rows]), text_target=list(targets[rows]))
+            both = zip(encoded["input_ids"], encoded["labels"], strict=True)
+            for number, (source, target) in enumerate(both, start=start):
+                if max_tokens is None or max(len(source), len(target)) <= max_tokens:
+                    source_ids.append(np.asarray(source, dtype=np.int32))
+                    target_ids.append(np.asarray(target, dtype=np.int32))
+                    kept.append(number)
+        return cls(
+            source_ids,  # type: ignore[arg-type]
+            target_ids,  # type: ignore[arg-type]
+            sources=[sources[k] for k in kept] if keep_texts else None,
+            targets=[targets[k] for k in kept] if keep_texts else None,
+            left_out=len(sources) - len(kept),
+        )
+
+    @classmethod
+    def from_rows(cls, rows: Any) -> "TokenizedPairs":
+        """The same from any dataset whose rows have `input_ids` and `labels` (-100 is dropped).
+
+        Raises:
+            InputError: if the rows lack one of them.
+        """
+        if isinstance(rows, cls):
+            return rows
+        source_ids, target_ids = [], []
+        for row in rows:
+            if "input_ids" not in row or "labels" not in row:
+                raise InputError(
+                    "a dataset for `VaswaniTrainer` must have the columns `input_ids` and "
+                    f"`labels`, got {', '.join(row)}. Encode it with "
+                    "`tokenizer(sources, text_target=targets)`."
+                )
+            source_ids.append(list(row["input_ids"]))
+            target_ids.append([token for token in row["labels"] if token != -100])
+        return cls(source_ids, target_ids)
+
+    def spread(self, count: int) -> list[int]:
+        """At most `count` indices, evenly spaced over the set."""
+        count = min(count, len(self))
+        return [k * len(self) // count for k in range(count)]
+
+
+@dataclass
+class HeldOut:
+    """Indices of the pairs to train on and to validate on, and how many are in neither."""
+
+    training: list[int]
+    validation: list[int]
+    dropped: int
+
+
+def hold_out(sources: Sequence[str], targets: Sequence[str], count: int) -> HeldOut:
+    """Chooses `count` pairs for validation; the same ones each time for the same corpus.
+
+    Pairs equal to a chosen one, in both texts, are taken out of training as well.
+
+    Raises:
+        InputError: if that leaves nothing to train on.
+    """
+    order = np.random.default_rng(_HOLD_OUT_SEED).permutation(len(sources))
+    validation = sorted(int(k) for k in order[:count])
+    chosen = {(sources[k], targets[k]) for k in validation}
+    training = [k for k in range(len(sources)) if (sources[k], targets[k]) not in chosen]
+    if not training:
+        raise InputError(
+            f"`validation_split` must leave pairs to train on, got {count} of {len(sources)}."
+        )
+    return HeldOut(training, validation, len(sources) - len(training) - len(validation))
