@@ -85,6 +85,8 @@ def test_blocks_join_without_a_seam(write, monkeypatch) -> None:
     assert pairs_of(write("text.tsv", TSV)) == PAIRS
     paths = [write(f"text.{n}", "".join(pair[n] + "\n" for pair in PAIRS)) for n in (0, 1)]
     assert pairs_of(paths) == PAIRS
+    # Only at the start of a file is U+FEFF a byte order mark, not at the start of a block.
+    assert list(read_lines(write("marks", "\ufeffabc\n\ufeffdef\n"))) == ["abc", "\ufeffdef"]
     broken = write("broken.tsv", TSV + b"caf\xe9\tx\n")
     with pytest.raises(InputError, match=r"broken.tsv, line 5: .* 0xe9 at position 4"):
         pairs_of(broken)
@@ -243,7 +245,9 @@ def test_files_of_unequal_length_are_refused_with_both_counts(write, bad_lines: 
 def test_damaged_gzip_is_named_and_not_passed_off_as_whole(write, bad_lines: str) -> None:
     packed = gzip.compress(TSV * 50)
     flipped = packed[:-6] + bytes([packed[-6] ^ 1]) + packed[-5:]
-    for number, content in enumerate((packed[:-20], flipped, b"plain\ttext\n", packed + b"tail")):
+    garbled = packed[:12] + b"\xff" * 8 + packed[20:]
+    kinds = (packed[:-20], flipped, garbled, b"plain\ttext\n", packed + b"tail")
+    for number, content in enumerate(kinds):
         path = write(f"text{number}.tsv.gz", content)
         with pytest.raises(InputError, match=f"text{number}.tsv.gz .*truncated or damaged gzip"):
             pairs_of(path, bad_lines=bad_lines)

@@ -8,11 +8,9 @@ code. A format is one function in `_READERS`; it yields blocks of pairs and coun
     clean_text            what is done to every text, in training and in translation alike
     ReadReport            how many pairs were read, and what was skipped, by reason
 
-The rules of text, the same for every format:
+The rules of text, the same for every format; those of lines and bytes are in `text_lines`:
 
-- A line ends at `\\n` alone; a `\\r` before it belongs to the end. No other character ends a line.
-- There is no quoting. A byte order mark at the start of a file is dropped.
-- Bytes are decoded strictly. Line numbers in messages start at 1 and count blank lines.
+- There is no quoting.
 - A text loses its NUL characters and its leading and trailing white space (`str.strip`), and
   nothing else: no normal form is applied here (the tokenizer does that), no entity is decoded.
 - A blank line, or a pair with an empty side, is always skipped and counted. A malformed line is an
