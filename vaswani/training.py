@@ -104,6 +104,13 @@ class VaswaniTrainer(Seq2SeqTrainer):
         InputError: if tokenizer and model do not fit each other, or settings cannot be saved.
     """
 
+    args: VaswaniTrainingArguments
+    model: Any
+    processing_class: Any
+    train_dataset: Any
+    eval_dataset: Any
+    data_collator: Any
+
     def __init__(
         self,
         model: VaswaniForConditionalGeneration,
@@ -157,6 +164,7 @@ class VaswaniTrainer(Seq2SeqTrainer):
     def get_train_dataloader(self) -> DataLoader:
         """Batches of an update's token budget, dealt to the processes in turn."""
         pairs = self.train_dataset
+        assert self.args.tokens_per_update is not None
         self.train_sampler = TokenBudgetBatchSampler(
             pairs.source_lengths,
             pairs.target_lengths,
@@ -204,8 +212,10 @@ class VaswaniTrainer(Seq2SeqTrainer):
     ) -> Any:
         """The paper's rates, unless `paper_schedule` is off."""
         if self.lr_scheduler is None and self.args.paper_schedule:
+            optimizer = optimizer or self.optimizer
+            assert optimizer is not None and self.args.learning_rate_factor is not None
             self.lr_scheduler = paper_schedule(
-                optimizer or self.optimizer,
+                optimizer,
                 d_model=self.model.config.d_model,
                 warmup_updates=self.args.get_warmup_steps(num_training_steps),
                 factor=self.args.learning_rate_factor,
@@ -249,7 +259,7 @@ class VaswaniTrainer(Seq2SeqTrainer):
 
     # Evaluation
 
-    def evaluate(  # type: ignore[override]
+    def evaluate(
         self,
         eval_dataset: Any = None,
         ignore_keys: list[str] | None = None,

@@ -122,8 +122,8 @@ class RunClock(TrainerCallback):
         **kwargs: Any,
     ) -> TrainerControl:
         """Sets what is due after this update."""
-        limit = getattr(args, "max_minutes", None)
-        over = bool(limit) and self.minutes() * 60 + self.reserved >= limit * 60
+        limit: float = getattr(args, "max_minutes", None) or 0.0
+        over = limit > 0 and self.minutes() * 60 + self.reserved >= limit * 60
         due = False
         if limit and getattr(args, "evaluates_by_time", False):
             spacing = limit * 60 / EVALUATIONS_OF_A_TIMED_RUN
