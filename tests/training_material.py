@@ -11,7 +11,7 @@ from vaswani import VaswaniConfig, VaswaniForConditionalGeneration
 from vaswani.training_data import TokenizedPairs
 from vaswani.vocabulary import train_tokenizer
 
-WORDS = "null eins zwei drei vier acht neun zehn elf zwoelf".split()
+WORDS = ["null", "eins", "zwei", "drei", "vier", "acht", "neun", "zehn", "elf", "zwoelf"]
 
 
 def reversal_pairs(count: int, *, longest: int = 6, seed: int = 0) -> list[tuple[str, str]]:

@@ -28,6 +28,7 @@ from transformers import (
     PrinterCallback,
     ProgressCallback,
     Seq2SeqTrainer,
+    set_seed,
 )
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, TrainOutput
 from transformers.training_args import OptimizerNames
@@ -229,12 +230,15 @@ class VaswaniTrainer(Seq2SeqTrainer):
             inputs = {**inputs, "return_logits": False, "use_cache": False}
         return super().compute_loss(model, inputs, *args, **kwargs)
 
-    def train(self, *args: Any, **kwargs: Any) -> Any:
+    def train(self, resume_from_checkpoint: Any = None, **kwargs: Any) -> Any:
         """Trains; a first Ctrl-C ends it after the current update, see `switch.requested`."""
         check_savable(self.model)
+        if not resume_from_checkpoint:
+            # Whatever was drawn since the trainer was made must not show in the weights.
+            set_seed(self.args.seed)
         with self.switch.listening():
             try:
-                return super().train(*args, **kwargs)
+                return super().train(resume_from_checkpoint, **kwargs)
             except EvaluationInterrupted:
                 self.callback_handler.on_train_end(self.args, self.state, self.control)
                 if self.args.load_best_model_at_end and self.state.best_model_checkpoint:
@@ -299,8 +303,8 @@ class VaswaniTrainer(Seq2SeqTrainer):
         values["seconds"] = time.monotonic() - started
         metrics = {f"{metric_key_prefix}_{name}": value for name, value in values.items()}
         self._seconds_evaluating += values["seconds"]
-        if self.args.max_minutes and self.is_in_train:
-            self.clock.expect_final_evaluation(
+        if self.is_in_train:
+            self.clock.took_evaluation(
                 values["seconds"], min(limit, len(pairs)), len(pairs), self.args.max_minutes
             )
         self.log(dict(metrics))
