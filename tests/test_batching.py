@@ -176,6 +176,14 @@ def test_sentences_meet_others_in_another_epoch() -> None:
     assert kept < 0.1 * len(sampler)
 
 
+def test_sentences_of_equal_length_are_shuffled_among_each_other() -> None:
+    sampler = sampler_of([(5, 5)] * 100, 50)
+    first = {tuple(sorted(batch)) for batch in sampler}
+    sampler.set_epoch(1)
+    assert len(first) == 10
+    assert not first & {tuple(sorted(batch)) for batch in sampler}
+
+
 @given(LENGTHS, st.integers(1, 200))
 def test_original_order_comes_back(lengths, tokens) -> None:
     sampler = sampler_of(lengths, tokens, shuffle=False)
