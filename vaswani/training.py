@@ -43,12 +43,7 @@ from vaswani.training_data import TokenizedPairs
 from vaswani.training_progress import InterruptSwitch, ProgressReport, RunClock
 from vaswani.translation import Translator
 
-__all__ = [
-    "VaswaniTrainer",
-    "VaswaniTrainingArguments",
-    "check_savable",
-    "check_tokenizer_fits",
-]
+__all__ = ["VaswaniTrainer", "VaswaniTrainingArguments", "check_savable", "check_tokenizer_fits"]
 
 # Source and target tokens of one batch of the validation loss, padding included.
 _EVALUATION_TOKENS = 4096

@@ -24,8 +24,8 @@ PAPER_SETTINGS: dict[str, Any] = {
 # For CPUs and corpora of about 100,000 pairs, where 25,000 tokens an update would leave too few
 # updates in an hour for the warm-up alone.
 PRESET_SETTINGS: dict[str, dict[str, Any]] = {
-    "small": {"tokens_per_update": 4096, "warmup_steps": 1000, "learning_rate_factor": 1.0},
-    "tiny": {"tokens_per_update": 2048, "warmup_steps": 400, "learning_rate_factor": 1.0},
+    "small": {"tokens_per_update": 2048, "warmup_steps": 1000, "learning_rate_factor": 1.0},
+    "tiny": {"tokens_per_update": 1024, "warmup_steps": 400, "learning_rate_factor": 1.0},
 }
 PAPER_UPDATES = 100_000
 UPDATES_BETWEEN_EVALUATIONS = 1000
@@ -79,7 +79,7 @@ class VaswaniTrainingArguments(Seq2SeqTrainingArguments):
         default=None,
         metadata={
             "help": "source tokens, and as many target tokens, of one update over all processes "
-            "and accumulation steps (the paper: 25000; preset small: 4096)"
+            "and accumulation steps (the paper: 25000; preset small: 2048)"
         },
     )
     paper_schedule: bool = field(
