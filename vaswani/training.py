@@ -225,7 +225,7 @@ class VaswaniTrainer(Seq2SeqTrainer):
             inputs = {**inputs, "return_logits": False, "use_cache": False}
         return super().compute_loss(model, inputs, *args, **kwargs)
 
-    def train(self, resume_from_checkpoint: Any = None, **kwargs: Any) -> Any:
+    def train(self, resume_from_checkpoint: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Trains; a first Ctrl-C ends it after the current update, see `switch.requested`."""
         check_savable(self.model)
         if not resume_from_checkpoint:
@@ -233,7 +233,7 @@ class VaswaniTrainer(Seq2SeqTrainer):
             set_seed(self.args.seed)
         with self.switch.listening():
             try:
-                return super().train(resume_from_checkpoint, **kwargs)
+                return super().train(resume_from_checkpoint, *args, **kwargs)
             except EvaluationInterrupted:
                 self.callback_handler.on_train_end(self.args, self.state, self.control)
                 if self.args.load_best_model_at_end and self.state.best_model_checkpoint:
