@@ -155,7 +155,7 @@ class VaswaniTrainingArguments(Seq2SeqTrainingArguments):
     )
     metric_for_best_model: str | None = field(
         default=None,
-        metadata={"help": "chrf, bleu or loss (default: chrf, or loss if nothing is translated)"},
+        metadata={"help": "loss, chrf or bleu (default: loss)"},
     )
     logging_steps: float = field(default=50, metadata={"help": "updates between log lines"})
     # HfArgumentParser takes the second of the three types.
@@ -258,8 +258,8 @@ class VaswaniTrainingArguments(Seq2SeqTrainingArguments):
         if self.save_steps is None:
             self.save_steps = self.eval_steps or UPDATES_BETWEEN_EVALUATIONS
         if self.metric_for_best_model is None and self.load_best_model_at_end:
-            translates = self.eval_sentences > 0 and self.predict_with_generate
-            self.metric_for_best_model = "chrf" if translates else "loss"
+            # chrF of a model that is hardly trained is noise; the likelihood is not.
+            self.metric_for_best_model = "loss"
 
     def _check_device(self) -> None:
         name = self.device_name
