@@ -28,6 +28,7 @@ from transformers import (
     PrinterCallback,
     ProgressCallback,
     Seq2SeqTrainer,
+    set_seed,
 )
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, TrainOutput
 from transformers.training_args import OptimizerNames
@@ -42,12 +43,7 @@ from vaswani.training_data import TokenizedPairs
 from vaswani.training_progress import InterruptSwitch, ProgressReport, RunClock
 from vaswani.translation import Translator
 
-__all__ = [
-    "VaswaniTrainer",
-    "VaswaniTrainingArguments",
-    "check_savable",
-    "check_tokenizer_fits",
-]
+__all__ = ["VaswaniTrainer", "VaswaniTrainingArguments", "check_savable", "check_tokenizer_fits"]
 
 # Source and target tokens of one batch of the validation loss, padding included.
 _EVALUATION_TOKENS = 4096
@@ -104,6 +100,13 @@ class VaswaniTrainer(Seq2SeqTrainer):
         InputError: if tokenizer and model do not fit each other, or settings cannot be saved.
     """
 
+    args: VaswaniTrainingArguments
+    model: Any
+    processing_class: Any
+    train_dataset: Any
+    eval_dataset: Any
+    data_collator: Any
+
     def __init__(
         self,
         model: VaswaniForConditionalGeneration,
@@ -157,6 +160,7 @@ class VaswaniTrainer(Seq2SeqTrainer):
     def get_train_dataloader(self) -> DataLoader:
         """Batches of an update's token budget, dealt to the processes in turn."""
         pairs = self.train_dataset
+        assert self.args.tokens_per_update is not None
         self.train_sampler = TokenBudgetBatchSampler(
             pairs.source_lengths,
             pairs.target_lengths,
@@ -204,8 +208,10 @@ class VaswaniTrainer(Seq2SeqTrainer):
     ) -> Any:
         """The paper's rates, unless `paper_schedule` is off."""
         if self.lr_scheduler is None and self.args.paper_schedule:
+            optimizer = optimizer or self.optimizer
+            assert optimizer is not None and self.args.learning_rate_factor is not None
             self.lr_scheduler = paper_schedule(
-                optimizer or self.optimizer,
+                optimizer,
                 d_model=self.model.config.d_model,
                 warmup_updates=self.args.get_warmup_steps(num_training_steps),
                 factor=self.args.learning_rate_factor,
@@ -219,12 +225,15 @@ class VaswaniTrainer(Seq2SeqTrainer):
             inputs = {**inputs, "return_logits": False, "use_cache": False}
         return super().compute_loss(model, inputs, *args, **kwargs)
 
-    def train(self, *args: Any, **kwargs: Any) -> Any:
+    def train(self, resume_from_checkpoint: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Trains; a first Ctrl-C ends it after the current update, see `switch.requested`."""
         check_savable(self.model)
+        if not resume_from_checkpoint:
+            # Whatever was drawn since the trainer was made must not show in the weights.
+            set_seed(self.args.seed)
         with self.switch.listening():
             try:
-                return super().train(*args, **kwargs)
+                return super().train(resume_from_checkpoint, *args, **kwargs)
             except EvaluationInterrupted:
                 self.callback_handler.on_train_end(self.args, self.state, self.control)
                 if self.args.load_best_model_at_end and self.state.best_model_checkpoint:
@@ -249,7 +258,7 @@ class VaswaniTrainer(Seq2SeqTrainer):
 
     # Evaluation
 
-    def evaluate(  # type: ignore[override]
+    def evaluate(
         self,
         eval_dataset: Any = None,
         ignore_keys: list[str] | None = None,
@@ -289,8 +298,8 @@ class VaswaniTrainer(Seq2SeqTrainer):
         values["seconds"] = time.monotonic() - started
         metrics = {f"{metric_key_prefix}_{name}": value for name, value in values.items()}
         self._seconds_evaluating += values["seconds"]
-        if self.args.max_minutes and self.is_in_train:
-            self.clock.expect_final_evaluation(
+        if self.is_in_train:
+            self.clock.took_evaluation(
                 values["seconds"], min(limit, len(pairs)), len(pairs), self.args.max_minutes
             )
         self.log(dict(metrics))

@@ -23,6 +23,8 @@ from vaswani.training_arguments import EVALUATIONS_OF_A_TIMED_RUN, NEVER
 
 # Beam 4 costs about this many times a greedy translation.
 _BEAM_COST = 3.0
+# Evaluations spaced by time take at most one part in this many, and one, of it.
+_UPDATES_FOR_EVALUATION = 6
 # The final evaluation may not be given more than this share of the whole run in advance.
 _MOST_RESERVED = 0.2
 
@@ -72,6 +74,7 @@ class RunClock(TrainerCallback):
         self.started: float | None = None
         self.training_started = time.monotonic()
         self.last_evaluation = time.monotonic()
+        self.evaluation_seconds = 0.0
         # Seconds that the evaluation at the end is expected to take.
         self.reserved = 0.0
 
@@ -90,17 +93,19 @@ class RunClock(TrainerCallback):
             left.append(spent * (state.max_steps / state.global_step - 1))
         return max(0.0, min(left)) if left else None
 
-    def expect_final_evaluation(
-        self, seconds: float, sentences: int, all_sentences: int, limit: float
+    def took_evaluation(
+        self, seconds: float, sentences: int, all_sentences: int, limit: float | None
     ) -> None:
-        """Estimates the final evaluation from one during training.
+        """Plans the next evaluation and the final one from one during training.
 
         Args:
             seconds: what that one took, for `sentences` sentences.
             limit: of the whole run, in minutes.
         """
+        self.evaluation_seconds = seconds
         estimate = seconds * _BEAM_COST * all_sentences / max(1, sentences)
-        self.reserved = min(estimate, _MOST_RESERVED * limit * 60)
+        if limit:
+            self.reserved = min(estimate, _MOST_RESERVED * limit * 60)
 
     def on_train_begin(
         self,
@@ -122,11 +127,14 @@ class RunClock(TrainerCallback):
         **kwargs: Any,
     ) -> TrainerControl:
         """Sets what is due after this update."""
-        limit = getattr(args, "max_minutes", None)
-        over = bool(limit) and self.minutes() * 60 + self.reserved >= limit * 60
+        limit: float = getattr(args, "max_minutes", None) or 0.0
+        over = limit > 0 and self.minutes() * 60 + self.reserved >= limit * 60
         due = False
         if limit and getattr(args, "evaluates_by_time", False):
-            spacing = limit * 60 / EVALUATIONS_OF_A_TIMED_RUN
+            spacing = max(
+                limit * 60 / EVALUATIONS_OF_A_TIMED_RUN,
+                self.evaluation_seconds * _UPDATES_FOR_EVALUATION,
+            )
             due = time.monotonic() - self.last_evaluation >= spacing
         flags = [self.switch.requested, over, due]
         if self.agree is not None:
