@@ -38,7 +38,10 @@ RULES: list[tuple[dict[str, Any], str]] = [
         for value in (-0.1, 1.0, 1.5, float("nan"))
     ),
     *(
-        ({"layer_norm_eps": value}, rf"`layer_norm_eps` must be a positive number, got {value}\. \w")
+        (
+            {"layer_norm_eps": value},
+            rf"`layer_norm_eps` must be a positive number, got {value}\. \w",
+        )
         for value in (0, -1e-06, float("nan"))
     ),
     (

@@ -23,9 +23,7 @@ def logits(model: Any) -> torch.Tensor:
     input_ids, mask = padded(sentences(20, [5, 3]), pad=model.config.source_pad_token_id)
     decoder_ids, _ = padded([[1, 5, 6], [1, 7, 8]])
     with torch.no_grad():
-        return model(
-            input_ids=input_ids, attention_mask=mask, decoder_input_ids=decoder_ids
-        ).logits
+        return model(input_ids=input_ids, attention_mask=mask, decoder_input_ids=decoder_ids).logits
 
 
 def stored(folder: Path) -> dict[str, tuple[int, ...]]:
@@ -153,15 +151,32 @@ def test_gradient_checkpointing_changes_no_gradient() -> None:
     torch.testing.assert_close(results[1], results[0], atol=1e-12, rtol=0.0)
 
 
-def test_tables_can_be_resized(tmp_path: Path) -> None:
-    """For added tokens: all owners grow, the old rows stay, the ties hold after a reload."""
-    model = tiny_model()
+@pytest.mark.parametrize("tie", TIES)
+def test_tables_can_be_resized(tie: str, tmp_path: Path) -> None:
+    """For added tokens: all tables grow, the old rows stay, the ties hold after a reload."""
+    settings, count = TIES[tie]
+    model = tiny_model(**settings)
     before = logits(model)
     model.resize_token_embeddings(45)
     assert model.config.vocab_size == 45
     assert [table.shape[0] for table in tables(model)] == [45, 45, 45]
-    assert len({table.data_ptr() for table in tables(model)}) == 1
+    assert len({table.data_ptr() for table in tables(model)}) == count
     torch.testing.assert_close(logits(model)[..., :40], before)
+    model.save_pretrained(tmp_path)
+    loaded = VaswaniForConditionalGeneration.from_pretrained(tmp_path)
+    assert torch.equal(logits(loaded), logits(model))
+
+
+def test_resizing_separate_vocabularies_leaves_a_model_that_loads(tmp_path: Path) -> None:
+    """`vocab_size` is the target's: its tables have that many rows, whatever becomes of them."""
+    model = tiny_model(**VARIANTS["separate_vocabularies"])
+    try:
+        model.resize_token_embeddings(35)
+    except ValueError as error:
+        assert "vocab" in str(error)  # a refusal is right too
+    config = model.config
+    rows = [table.shape[0] for table in tables(model)]
+    assert rows == [config.source_vocab_size, config.vocab_size, config.vocab_size]
     model.save_pretrained(tmp_path)
     loaded = VaswaniForConditionalGeneration.from_pretrained(tmp_path)
     assert torch.equal(logits(loaded), logits(model))
