@@ -53,6 +53,7 @@ def search_batch(
     input_ids, attention_mask = _padded(model, sources, model.config.source_pad_token_id)
     greedy = config.num_beams == 1
     settings = copy.deepcopy(config)
+    settings.return_dict_in_generate, settings.output_scores = True, not greedy
     if greedy:
         # Without beams these mean nothing, and transformers warns of them.
         settings.length_penalty, settings.early_stopping = 1.0, False
@@ -60,10 +61,8 @@ def search_batch(
         input_ids=input_ids,
         attention_mask=attention_mask,
         generation_config=settings,
-        return_dict_in_generate=True,
-        output_scores=not greedy,
     )
-    count = config.num_return_sequences
+    count = config.num_return_sequences or 1
     rows = []
     for k, generated in enumerate(output.sequences[:, 1:].tolist()):
         limit = source_length_limit(config, len(sources[k // count]))
@@ -108,7 +107,8 @@ def log_probabilities(
     for states, ids in zip(
         hidden_states.flatten(0, 1).split(rows), labels.flatten().split(rows), strict=True
     ):
-        logits = model.lm_head(states).float()  # (rows, W)
+        logits = model.lm_head(states)  # (rows, W)
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
         chosen.append(logits.gather(-1, ids[:, None])[:, 0] - logits.logsumexp(dim=-1))
     return (torch.cat(chosen).view_as(labels).double() * real).sum(dim=-1).tolist()
 

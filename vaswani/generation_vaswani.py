@@ -11,15 +11,13 @@ length penalty of the paper's reference, Wu et al. (2016), and a cap that depend
 """
 
 import copy
-import logging
+import math
 from typing import Any
 
 import torch
 from torch import Tensor
 from transformers import GenerationConfig, PreTrainedConfig
 from transformers.generation import GenerationMixin, StoppingCriteria, StoppingCriteriaList
-
-logger = logging.getLogger(__name__)
 
 LENGTH_PENALTY_TYPES = ("gnmt", "power")
 
@@ -210,6 +208,9 @@ def source_length_limit(generation_config: GenerationConfig, source_tokens: Any)
     """Returns how many tokens may be generated for `source_tokens`, an int or `(B,)` int64."""
     factor = getattr(generation_config, "max_length_a", 1.0)
     extra = getattr(generation_config, "max_length_b", 50)
+    for name, value in (("max_length_a", factor), ("max_length_b", extra)):
+        if not isinstance(value, int | float) or not 0 <= value < math.inf:
+            raise ValueError(f"`{name}` must be a number of at least 0, got {value!r}.")
     if isinstance(source_tokens, Tensor):
         return (source_tokens * factor + extra).long().clamp(min=1)
     return max(int(source_tokens * factor + extra), 1)

@@ -8,6 +8,7 @@ entries than the model has rows) is refused here, in one line that names the fol
 
 import json
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -37,9 +38,10 @@ def open_model(
     _check_parts(folder)
     try:
         config = VaswaniConfig.from_pretrained(folder)
-        model, found = VaswaniForConditionalGeneration.from_pretrained(
+        loaded: Any = VaswaniForConditionalGeneration.from_pretrained(
             folder, config=config, dtype=dtype, output_loading_info=True
         )
+        model, found = loaded
     except (SafetensorError, RuntimeError, OSError) as error:
         raise InputError(
             f"`model` must be a folder with intact weights, got {folder}: {_one_line(error)}"

@@ -392,6 +392,8 @@ class VaswaniStack(VaswaniPreTrainedModel):
     Source: Sections 3.4 and 3.5.
     """
 
+    _argument_prefix = ""
+
     def __init__(self, config: VaswaniConfig, vocab_size: int) -> None:
         super().__init__(config)
         self.embed_tokens = nn.Embedding(vocab_size, config.d_model)
@@ -429,8 +431,9 @@ class VaswaniStack(VaswaniPreTrainedModel):
         on the left doesn't move a sentence, and padding itself gets no position vector.
         """
         if (input_ids is None) == (inputs_embeds is None):
+            side = self._argument_prefix
             raise ValueError(
-                "Exactly one of `input_ids` and `inputs_embeds` must be given, "
+                f"Exactly one of `{side}input_ids` and `{side}inputs_embeds` must be given, "
                 f"got {'neither' if input_ids is None else 'both'}."
             )
         if inputs_embeds is None:
@@ -502,6 +505,7 @@ class VaswaniDecoder(VaswaniStack):
     Source: Section 3.1, right half of Figure 1.
     """
 
+    _argument_prefix = "decoder_"
     _can_record_outputs = {  # noqa: RUF012
         "hidden_states": VaswaniDecoderLayer,
         "attentions": OutputRecorder(VaswaniMultiHeadAttention, index=1, layer_name="self_attn"),
@@ -698,6 +702,14 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
         """Replaces the source's table, and the target's where they are one."""
         self.model.set_input_embeddings(value)
 
+    def resize_token_embeddings(self, *args: Any, **kwargs: Any) -> nn.Embedding:
+        """Resizes the one table of all three owners; a model with more tables refuses."""
+        if not self.config.share_encoder_decoder_embeddings:
+            raise ValueError(
+                "`share_encoder_decoder_embeddings` must be True to resize the table, got False."
+            )
+        return super().resize_token_embeddings(*args, **kwargs)
+
     def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
         """Returns `shift_right` of `labels` `(B, T)`; the collators of transformers call it."""
         return shift_right(
@@ -732,15 +744,13 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
         """Scores every next token, and computes the loss if `labels` are given.
 
         Args:
-            input_ids, attention_mask, decoder_input_ids, decoder_attention_mask, encoder_outputs,
-                cache, inputs_embeds, decoder_inputs_embeds, use_cache: see `VaswaniModel`.
             labels: `(B, T)` int64, the target with its end token and without a start token.
                 -100 and padding take no part. Without decoder inputs, these are made from them.
-            return_logits: whether to return logits beside a loss. `False` spares the memory of
-                all tokens times the vocabulary.
+            return_logits: `False` spares the memory of tokens times vocabulary beside a loss.
             num_items_in_batch: what to divide the loss by, in target tokens; `None` means the
                 real ones of this batch. A trainer gives the number of the whole update.
-            logits_to_keep: how many last positions to score; 0 means all.
+            logits_to_keep: how many last positions to return logits of; 0 means all.
+            The others: see `VaswaniModel`.
 
         Returns:
             `logits` `(B, T, W)`, `loss` `()` in nats per target token, `cache` and what
@@ -764,16 +774,15 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
         )
         hidden_states = outputs.last_hidden_state
         assert hidden_states is not None
-        logits = None
+        logits = loss = None
         if return_logits or labels is None:
             logits = self.lm_head(hidden_states[:, -logits_to_keep:])
-        loss = None
         if labels is not None:
             loss = translation_loss(
                 hidden_states,
                 self.lm_head,
                 labels,
-                logits=logits,
+                logits=None if logits_to_keep else logits,
                 num_items_in_batch=num_items_in_batch,
                 smoothing=self.config.label_smoothing if self.training else 0.0,
                 formula=self.config.smoothing_formula,

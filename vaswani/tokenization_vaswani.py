@@ -1,13 +1,14 @@
 """The tokenizer class: text to ids and back, for the source side and the target side.
 
-Everything that decides an id (normal form, pieces, merges, end token) stands in `tokenizer.json`, which
-is loaded as a whole; that is why the class has no `__init__`. `vaswani.vocabulary` trains one.
+Everything that decides an id (normal form, pieces, merges, end token) stands in `tokenizer.json`,
+which is loaded as a whole; that is why the class has no `__init__`. Training is in
+`vaswani.vocabulary`.
 
 Three laws hold for a trained tokenizer, for every `text` of valid Unicode:
 
 - `decode(encode(text), skip_special_tokens=True)` is the normal form C (NFC) of `text`.
-- No text yields a control id (`<pad>` 0, `<s>` 1, `</s>` 2, `<unk>` 3): typed, they are text like any other.
-  `split_special_tokens=False` in a call lifts this for that call.
+- No text yields a control id (`<pad>` 0, `<s>` 1, `</s>` 2, `<unk>` 3): typed by a user, they are
+  text like any other. `split_special_tokens=False` in a call lifts this for that call.
 - No text yields `<unk>`: characters outside the vocabulary become the ids of their UTF-8 bytes.
 """
 
@@ -19,26 +20,33 @@ from transformers import BatchEncoding, PreTrainedTokenizerFast
 
 
 class VaswaniTokenizer(PreTrainedTokenizerFast):
-    """Tokenizer whose `tokenizer(text, text_target=target)` gives input ids and labels, each closed by `</s>`.
+    """Gives `input_ids` for a text and `labels` for a `text_target`, each closed by one `</s>`.
 
-    Source: Section 5.1, one vocabulary shared by source and target.
+    Source: Section 5.1 (one vocabulary shared by source and target).
     """
 
     padding_side = "right"
     model_input_names = ["input_ids", "attention_mask"]  # noqa: RUF012
 
-    def _encode_plus(self, text: Any, text_pair: Any = None, **kwargs: Any) -> BatchEncoding:
-        """Encodes as the base class does, but says in plain words why a lone surrogate cannot be."""
+    def save_pretrained(self, *args: Any, **kwargs: Any) -> tuple[str, ...]:
+        """Writes the tokenizer's files; the same files again when it has been loaded from them."""
+        # Left there by loading: they say how this copy was found, nothing about the tokenizer.
+        for key in ("is_local", "local_files_only"):
+            self.init_kwargs.pop(key, None)
+        return super().save_pretrained(*args, **kwargs)
+
+    def _encode_plus(self, *args: Any, **kwargs: Any) -> BatchEncoding:
+        """Encodes as the base class does, but says why a lone surrogate cannot be."""
         try:
-            return super()._encode_plus(text, text_pair, **kwargs)
+            return super()._encode_plus(*args, **kwargs)
         except TypeError:
-            for name, given in (("text", text), ("text_pair", text_pair)):
-                if (surrogate := _find_surrogate(given)) is not None:
-                    raise ValueError(
-                        f"`{name}` must be valid Unicode, got the lone surrogate U+{ord(surrogate):04X}. "
-                        'Replace it first: text.encode("utf-8", "replace").decode("utf-8").'
-                    ) from None
-            raise
+            given = [*args, kwargs.get("text"), kwargs.get("text_pair")]
+            if (surrogate := _find_surrogate(given)) is None:
+                raise
+            raise ValueError(
+                f"`text` must be valid Unicode, got the lone surrogate U+{ord(surrogate):04X}. "
+                'Replace it first: text.encode("utf-8", "replace").decode("utf-8").'
+            ) from None
 
 
 def _find_surrogate(text: Any) -> str | None:

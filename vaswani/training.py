@@ -10,6 +10,7 @@ Left to others: from files to a finished folder (`training_run`), clock and log
 
 import math
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -28,7 +29,7 @@ from transformers import (
     ProgressCallback,
     Seq2SeqTrainer,
 )
-from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, TrainOutput
 from transformers.training_args import OptimizerNames
 
 from vaswani.batching import TokenBudgetBatchSampler, TranslationCollator
@@ -77,6 +78,10 @@ def check_savable(model: VaswaniForConditionalGeneration) -> None:
             raise InputError(
                 f"`generation_config` and `config` must be valid to be saved, got: {text}"
             ) from error
+
+
+class EvaluationInterrupted(KeyboardInterrupt):
+    """A Ctrl-C during an evaluation within training."""
 
 
 class VaswaniTrainer(Seq2SeqTrainer):
@@ -140,7 +145,9 @@ class VaswaniTrainer(Seq2SeqTrainer):
         # The clock overrules what the default flow asks for, so it must come after it.
         assert isinstance(self.callback_handler.callbacks[0], DefaultFlowCallback)
         self.add_callback(self.clock)
-        report = ProgressReport(self.clock, bar=not self.args.disable_tqdm, log_file=log_file)
+        report = ProgressReport(
+            self.clock, bar=sys.stderr.isatty() and not self.args.disable_tqdm, log_file=log_file
+        )
         self.add_callback(report)
         if self.args.early_stopping_patience and self.eval_dataset is not None:
             self.add_callback(EarlyStoppingCallback(self.args.early_stopping_patience))
@@ -216,7 +223,24 @@ class VaswaniTrainer(Seq2SeqTrainer):
         """Trains; a first Ctrl-C ends it after the current update, see `switch.requested`."""
         check_savable(self.model)
         with self.switch.listening():
-            return super().train(*args, **kwargs)
+            try:
+                return super().train(*args, **kwargs)
+            except EvaluationInterrupted:
+                self.callback_handler.on_train_end(self.args, self.state, self.control)
+                if self.args.load_best_model_at_end and self.state.best_model_checkpoint:
+                    self._load_best_model()
+                self.is_in_train = False
+                return TrainOutput(self.state.global_step, math.nan, {})
+
+    def _get_grad_norm(self, model: Any, grad_norm: Any = None) -> Any:
+        """The norm if it was needed for clipping: a pass over all gradients for a log otherwise."""
+        return None if grad_norm is None else super()._get_grad_norm(model, grad_norm)
+
+    def _issue_warnings_after_load(self, load_result: Any) -> None:
+        """As the parent does; a table that another one is tied to is not missing."""
+        tied = set(self.model.all_tied_weights_keys)
+        load_result.missing_keys[:] = [key for key in load_result.missing_keys if key not in tied]
+        super()._issue_warnings_after_load(load_result)
 
     def _agree(self, flags: list[bool]) -> list[bool]:
         """True where any process says so: a Ctrl-C or a clock must not part the processes."""
@@ -335,7 +359,7 @@ class VaswaniTrainer(Seq2SeqTrainer):
     def _stop_if_interrupted(self) -> None:
         # Within an evaluation there is no update to wait for.
         if self.switch.requested:
-            raise KeyboardInterrupt
+            raise EvaluationInterrupted
 
     # Logs and checkpoints
 

@@ -5,6 +5,7 @@ PAPER_SETTINGS              values of section 5, for what is left unset
 PRESET_SETTINGS             values that suit a preset for CPUs better
 """
 
+import dataclasses
 import importlib.util
 from dataclasses import dataclass, field
 from typing import Any
@@ -167,6 +168,9 @@ class VaswaniTrainingArguments(Seq2SeqTrainingArguments):
     predict_with_generate: bool = field(
         default=True, metadata={"help": "translate at evaluations and score the translations"}
     )
+    logging_nan_inf_filter: bool = field(
+        default=False, metadata={"help": "hide losses that are not finite from the log"}
+    )
     use_cache: bool = field(
         default=True, metadata={"help": "saved in config.json: cache keys and values in search"}
     )
@@ -175,6 +179,14 @@ class VaswaniTrainingArguments(Seq2SeqTrainingArguments):
     )
 
     def __post_init__(self) -> None:
+        # As typed, before anything is derived: what settings.yaml repeats.
+        self.chosen = {
+            item.name: getattr(self, item.name)
+            for item in dataclasses.fields(self)
+            if item.init
+            and getattr(self, item.name) != item.default
+            and item.default_factory is dataclasses.MISSING
+        }
         self.unset = tuple(name for name in PAPER_SETTINGS if getattr(self, name) is None)
         for name in self.unset:
             setattr(self, name, PAPER_SETTINGS[name])

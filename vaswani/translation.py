@@ -114,7 +114,8 @@ class Translator:
             _check_at_least("threads", threads, 1)
             torch.set_num_threads(threads)
         model, tokenizer = open_model(folder, dtype=PRECISIONS[precision])
-        return cls(model.to(target_device), tokenizer)
+        model.to(device=target_device)  # type: ignore[call-arg]
+        return cls(model, tokenizer)
 
     def translate(
         self,
@@ -255,9 +256,10 @@ class Translator:
     def _encode(self, texts: list[str], *, target: bool = False) -> list[list[int]]:
         if not texts:
             return []
-        # A corpus is longer than anything the model reads at once; cutting is ours to report.
-        encoded = self.tokenizer(text_target=texts) if target else self.tokenizer(texts)
-        return encoded["input_ids"]
+        # Not verbose: a text above the length limit is ours to cut and to report.
+        if target:
+            return self.tokenizer(text_target=texts, verbose=False)["input_ids"]
+        return self.tokenizer(texts, verbose=False)["input_ids"]
 
     def _translate_ids(
         self,

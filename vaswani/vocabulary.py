@@ -6,11 +6,11 @@
 How a text becomes pieces, and why decoding gives it back exactly:
 
 1. NFC, and one more space where the text starts with one.
-2. One space goes before a text that does not start with one. So the first word is the same token as in
-   the middle of a sentence, and exactly one space, taken off again by the decoder, is always ours.
-3. The text is cut into words, single digits, runs of punctuation and white space, each with the space before it.
-   No piece holds both punctuation and letters or digits. Merges stay inside pieces, hence none can
-   spell `</s>` or a byte such as `<0x41>`, whatever the training text is full of.
+2. One space goes before a text that does not start with one. So the first word is the same token as
+   in the middle of a sentence, and exactly one space is ours: the decoder takes it off again.
+3. The text is cut into words, single digits, runs of punctuation and white space, each with the
+   space before it. No piece holds both punctuation and letters or digits. Merges stay inside
+   pieces, hence none can spell `</s>` or a byte such as `<0x41>`, whatever the training text holds.
 4. Byte-pair encoding inside each piece; characters outside the vocabulary become bytes.
 """
 
@@ -41,7 +41,7 @@ SPECIAL_TOKENS = ("<pad>", "<s>", "</s>", "<unk>")
 _BYTE_TOKENS = tuple(f"<0x{byte:02X}>" for byte in range(256))
 _RESERVED = len(SPECIAL_TOKENS) + len(_BYTE_TOKENS)
 
-# A word, one digit, a run of punctuation, white space up to the space that belongs to the next piece.
+# A word, one digit, a run of punctuation, white space short of the next piece's own space.
 # No-break spaces join the punctuation that they belong to in French, but never a word or a number.
 _PIECES = (
     r" ?[\p{L}\p{M}]+"
@@ -85,9 +85,24 @@ def train_tokenizer(
     Raises:
         InputError: if there is no text, a text is no valid Unicode, or a setting is out of range.
     """
-    _check_settings(vocab_size, model, min_frequency, limit_alphabet)
+    if model != "bpe":
+        raise InputError(f"`model` must be 'bpe', got {model!r}.")
+    for name, value in (
+        ("min_frequency", min_frequency),
+        ("limit_alphabet", limit_alphabet),
+        ("model_max_length", model_max_length),
+    ):
+        if value is not None and value < 1:
+            raise InputError(f"`{name}` must be at least 1, got {value}.")
+    if vocab_size <= _RESERVED:
+        raise InputError(
+            f"`vocab_size` must be more than {_RESERVED} ({len(SPECIAL_TOKENS)} control tokens and "
+            f"{len(_BYTE_TOKENS)} bytes), got {vocab_size}."
+        )
     if isinstance(texts, (str, bytes)):
-        raise InputError("`texts` must be an iterable of texts, got a single text. Put it in a list.")
+        raise InputError(
+            "`texts` must be an iterable of texts, got a single text. Put it in a list."
+        )
     if isinstance(texts, Iterator):
         texts = list(texts)
     alphabet = _choose_alphabet(
@@ -98,11 +113,26 @@ def train_tokenizer(
     needed = _RESERVED + len(alphabet)
     if vocab_size < needed:
         raise InputError(
-            f"`vocab_size` must be at least {needed} for this text ({len(SPECIAL_TOKENS)} control tokens, "
-            f"{len(_BYTE_TOKENS)} bytes, {len(alphabet)} characters), got {vocab_size}. "
+            f"`vocab_size` must be at least {needed} for this text ({len(SPECIAL_TOKENS)} control "
+            f"tokens, {len(_BYTE_TOKENS)} bytes, {len(alphabet)} characters), got {vocab_size}. "
             "Raise it or lower `limit_alphabet`."
         )
     bpe = _train_bpe(texts, alphabet, vocab_size=vocab_size, min_frequency=min_frequency)
+    tokenizer = _wrap(bpe, model_max_length=model_max_length)
+    size = len(tokenizer)
+    if size < vocab_size:
+        logger.warning(
+            "The vocabulary has %d entries, fewer than the `vocab_size` of %d asked for: nothing "
+            "else occurs %d times or more in this text (`min_frequency`).",
+            size,
+            vocab_size,
+            min_frequency,
+        )
+    return tokenizer
+
+
+def _wrap(bpe: models.BPE, *, model_max_length: int) -> VaswaniTokenizer:
+    """The tokenizer around a trained model: steps, control tokens and the end token."""
     backend = _pipeline(bpe)
     backend.add_special_tokens([AddedToken(token, normalized=False) for token in SPECIAL_TOKENS])
     end = SPECIAL_TOKENS[2]
@@ -111,15 +141,6 @@ def train_tokenizer(
         pair=f"$A {end} $B {end}",
         special_tokens=[(end, SPECIAL_TOKENS.index(end))],
     )
-    size = backend.get_vocab_size()
-    if size < vocab_size:
-        logger.warning(
-            "The vocabulary has %d entries, fewer than the `vocab_size` of %d asked for: nothing else "
-            "occurs %d times or more in this text (`min_frequency`).",
-            size,
-            vocab_size,
-            min_frequency,
-        )
     pad, bos, eos, unk = SPECIAL_TOKENS
     return VaswaniTokenizer(
         tokenizer_object=backend,
@@ -132,22 +153,6 @@ def train_tokenizer(
         clean_up_tokenization_spaces=False,
         model_max_length=model_max_length,
     )
-
-
-def _check_settings(
-    vocab_size: int, model: str, min_frequency: int, limit_alphabet: int | None
-) -> None:
-    if model != "bpe":
-        raise InputError(f"`model` must be 'bpe', got {model!r}.")
-    if vocab_size <= _RESERVED:
-        raise InputError(
-            f"`vocab_size` must be more than {_RESERVED} ({len(SPECIAL_TOKENS)} control tokens and "
-            f"{len(_BYTE_TOKENS)} bytes), got {vocab_size}."
-        )
-    if min_frequency < 1:
-        raise InputError(f"`min_frequency` must be at least 1, got {min_frequency}.")
-    if limit_alphabet is not None and limit_alphabet < 1:
-        raise InputError(f"`limit_alphabet` must be at least 1, got {limit_alphabet}.")
 
 
 def _count_characters(texts: Iterable[str]) -> Counter[str]:

@@ -15,10 +15,10 @@ package and keeps its traceback.
 
 import difflib
 import importlib
-import importlib.metadata
 import os
 import sys
 
+from vaswani import __version__
 from vaswani.errors import InputError
 
 COMMANDS = {
@@ -26,6 +26,7 @@ COMMANDS = {
     "translate": "translate a file or standard input, line by line",
     "evaluate": "measure BLEU, chrF and perplexity of a model or of translations",
     "presets": "list the model sizes that have a name",
+    "demo": "show the whole way on a generated corpus, in minutes",
 }
 
 _DESCRIPTION = """\
@@ -80,7 +81,7 @@ def _dispatch(words: list[str]) -> int:
         print(text, end="", file=sys.stdout if words else sys.stderr)
         return 0 if words else 2
     if words[0] == "--version":
-        print(f"vaswani {_version()}")
+        print(f"vaswani {__version__}")
         return 0
     name, rest = words[0], words[1:]
     if name not in COMMANDS:
@@ -93,13 +94,6 @@ def _dispatch(words: list[str]) -> int:
     command = importlib.import_module(f"vaswani.cli.{name}")
     arguments = parse_arguments(name, command, rest)
     return 0 if arguments is None else command.run(*arguments)
-
-
-def _version() -> str:
-    try:
-        return importlib.metadata.version("vaswani")
-    except importlib.metadata.PackageNotFoundError:
-        return "(not installed: running from its source folder)"
 
 
 def _message_for_user(error: Exception) -> str | None:

@@ -172,7 +172,7 @@ class CommandParser(HfArgumentParser):
         if action.dest in self.required:
             return " (required)"
         default = self.defaults[action.dest]
-        if default in (None, "", False, []):
+        if default in (None, "", "-", False, []):
             return ""
         default = "on" if default is True else getattr(default, "value", default)
         text = json.dumps(default) if isinstance(default, list | dict) else str(default)

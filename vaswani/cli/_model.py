@@ -1,0 +1,118 @@
+"""Options that the commands which load a model have in common."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TextIO
+
+from vaswani.errors import InputError
+
+if TYPE_CHECKING:
+    from vaswani.translation import Translator
+
+
+@dataclass
+class ComputeArguments:
+    """Where and how to compute."""
+
+    _argument_group_name = "computing"
+
+    precision: Literal["float32", "bfloat16", "float16"] = field(
+        default="float32", metadata={"help": "number format of the weights"}
+    )
+    device: str | None = field(
+        default=None,
+        metadata={"help": "such as cpu or cuda:0 (default: a GPU where there is one)"},
+    )
+    threads: int | None = field(default=None, metadata={"help": "CPU threads to use"})
+    batch_tokens: int = field(
+        default=4096,
+        metadata={"help": "source tokens of a batch, padding included; bounds the memory"},
+    )
+
+    def load(self, model: str) -> "Translator":
+        """The translator of a folder."""
+        from transformers.utils import logging
+
+        from vaswani.translation import Translator
+
+        logging.disable_progress_bar()
+        return Translator.from_pretrained(
+            model, precision=self.precision, device=self.device, threads=self.threads
+        )
+
+
+@dataclass
+class SearchArguments:
+    """How to search."""
+
+    _argument_group_name = "search"
+
+    num_beams: int = field(default=4, metadata={"help": "beam size; 1 is greedy search"})
+    length_penalty: float | None = field(
+        default=None, metadata={"help": "alpha of the length penalty (default: the model's)"}
+    )
+    max_new_tokens: int | None = field(
+        default=None,
+        metadata={"help": "smaller limit for outputs (default: source tokens + 50)"},
+    )
+    max_source_tokens: int | None = field(
+        default=None,
+        metadata={"help": "cut longer sources, with a warning (default: the model's length)"},
+    )
+    split_sentences: bool = field(
+        default=False, metadata={"help": "translate each line sentence by sentence"}
+    )
+
+    def settings(self) -> dict[str, Any]:
+        """The arguments of `Translator.translate`."""
+        return dict(vars(self))
+
+
+@contextmanager
+def written_whole(path: str | Path) -> Iterator[TextIO]:
+    """Opens a file for lines of UTF-8 that appears under its name only when it is complete.
+
+    Raises:
+        InputError: if its folder does not exist.
+    """
+    path = Path(path).resolve()
+    if path.exists() and not path.is_file() and not path.is_dir():
+        # A device or a pipe, such as /dev/null, is written to and not replaced.
+        with path.open("w", encoding="utf-8", newline="\n") as stream:
+            yield stream
+        return
+    check_writable(path)
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        with partial.open("w", encoding="utf-8", newline="\n") as stream:
+            yield stream
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def check_writable(path: str | Path) -> None:
+    """Refuses an output path before the work begins.
+
+    Raises:
+        InputError: if it is a folder, or its folder does not exist.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise InputError(f"{path} must be a file to write, got a folder.")
+    if not path.parent.is_dir():
+        raise InputError(f"{path} must be in an existing folder. Make {path.parent} first.")
+
+
+def one_line(text: str) -> str:
+    """The text without characters that would end a line."""
+    return text.replace("\r\n", " ").replace("\n", " ").replace("\r", " ")
+
+
+def is_terminal(stream: Any = None) -> bool:
+    """Whether a person watches the stream (stderr by default)."""
+    stream = sys.stderr if stream is None else stream
+    return bool(stream is not None and stream.isatty())

@@ -1,0 +1,36 @@
+"""Shows the whole way on a generated corpus: train, save, reload, translate, evaluate, draw."""
+
+from vaswani.demo import DemoArguments, DemoResult, run_demo
+
+ARGUMENTS = (DemoArguments,)
+EXAMPLES = """
+vaswani demo
+vaswani demo --updates 200 --held-out 100 --output-dir runs/quick-demo
+"""
+
+
+def run(arguments: DemoArguments) -> int:
+    """Runs the demo and prints what it found."""
+    print(_report(run_demo(arguments)))
+    return 0
+
+
+def _report(result: DemoResult) -> str:
+    lines = ["", "Held-out sentences: a word and a construction that training never joined", ""]
+    for pair, text in result.examples:
+        verdict = "exact" if text == pair.target else f"expected: {pair.target}"
+        lines += [f"  {pair.source}", f"    {text}   ({verdict})"]
+    lines += ["", "Exact by construction"]
+    width = max(map(len, result.exact_by_construction))
+    for name, share in sorted(result.exact_by_construction.items(), key=lambda item: item[1]):
+        lines.append(f"  {name:<{width}}  {share:>6.1%}  {'█' * round(20 * share)}")
+    lines += [
+        "",
+        f"Exact in all: {result.exact:.1%} (word by word: {result.baseline:.1%})",
+        f"BLEU {result.scores['bleu']:.1f}, chrF {result.scores['chrf']:.1f}",
+        f"Time: {result.minutes:.1f} minutes",
+        "",
+        "Written:",
+    ]
+    lines += [f"  {name:<13}{path}" for name, path in result.files.items()]
+    return "\n".join(lines)

@@ -1,0 +1,146 @@
+"""Measures a model on parallel text, or finished translations against references.
+
+With --model: translates the sources of --data and reports BLEU, chrF, loss, perplexity and speed.
+With --hypotheses and --references: BLEU and chrF of two files.
+"""
+
+import json
+import sys
+from dataclasses import dataclass, field
+from typing import Any
+
+from tqdm import tqdm
+
+from vaswani.cli._model import (
+    ComputeArguments,
+    SearchArguments,
+    check_writable,
+    is_terminal,
+    one_line,
+    written_whole,
+)
+from vaswani.errors import InputError
+from vaswani.text_lines import read_lines
+
+
+@dataclass
+class EvaluateArguments:
+    """What to measure."""
+
+    _argument_group_name = "what to measure"
+
+    model: str | None = field(default=None, metadata={"metavar": "FOLDER", "help": "model folder"})
+    data: list[str] = field(
+        default_factory=list,
+        metadata={
+            "metavar": "FILE",
+            "help": "parallel text: a tab-separated or JSON-lines file, or two line-aligned files",
+        },
+    )
+    source: str | None = field(
+        default=None, metadata={"metavar": "CODE", "help": "source language, such as en"}
+    )
+    target: str | None = field(
+        default=None, metadata={"metavar": "CODE", "help": "target language, such as de"}
+    )
+    hypotheses: str | None = field(
+        default=None, metadata={"metavar": "FILE", "help": "finished translations, one a line"}
+    )
+    references: str | None = field(
+        default=None, metadata={"metavar": "FILE", "help": "their references, line by line"}
+    )
+    predictions: str | None = field(
+        default=None, metadata={"metavar": "FILE", "help": "write the model's translations here"}
+    )
+    json: str | None = field(
+        default=None, metadata={"metavar": "FILE", "help": "write the figures here too"}
+    )
+
+    def __post_init__(self) -> None:
+        if (self.model is None) == (self.hypotheses is None):
+            given = "both" if self.model else "neither"
+            raise InputError(f"either `--model` or `--hypotheses` must be given, got {given}.")
+        if self.model is None:
+            self._require("--hypotheses", "references")
+        else:
+            self._require("--model", "data", "source", "target")
+        for path in (self.predictions, self.json):
+            if path is not None:
+                check_writable(path)
+
+    def _require(self, option: str, *names: str) -> None:
+        missing = [f"`--{name}`" for name in names if not getattr(self, name)]
+        if missing:
+            raise InputError(f"{', '.join(missing)} must be given with {option}.")
+
+
+ARGUMENTS = (EvaluateArguments, SearchArguments, ComputeArguments)
+EXAMPLES = """
+vaswani evaluate --model runs/en-de --data dev.tsv.gz --source en --target de
+vaswani evaluate --model runs/en-de --data dev.en dev.de --source en --target de --json dev.json
+vaswani evaluate --hypotheses letters.out --references letters.de
+"""
+
+
+def run(what: EvaluateArguments, search: SearchArguments, computing: ComputeArguments) -> int:
+    """Prints the figures as a table; see `--help`."""
+    from vaswani.evaluation import corpus_scores
+
+    if what.model is None:
+        hypotheses, references = (
+            list(read_lines(path)) for path in (what.hypotheses, what.references) if path
+        )
+        figures = corpus_scores(hypotheses, references)
+    else:
+        figures = _figures_of_model(what, search, computing)
+    _print_table(figures)
+    if what.json:
+        with written_whole(what.json) as stream:
+            stream.write(json.dumps(figures, indent=2) + "\n")
+    return 0
+
+
+def _figures_of_model(
+    what: EvaluateArguments, search: SearchArguments, computing: ComputeArguments
+) -> dict[str, Any]:
+    from vaswani.data import load_parallel
+    from vaswani.evaluation import evaluate_translator
+
+    assert what.model and what.source and what.target  # EvaluateArguments has seen to it
+    data = what.data[0] if len(what.data) == 1 else what.data
+    pairs = load_parallel(data, source=what.source, target=what.target)["translation"]
+    sources = [pair[what.source] for pair in pairs]
+    references = [pair[what.target] for pair in pairs]
+    translator = computing.load(what.model)
+    with tqdm(total=len(sources), unit=" lines", disable=not is_terminal()) as bar:
+        figures, translations = evaluate_translator(
+            translator,
+            sources,
+            references,
+            progress=bar.update,
+            batch_tokens=computing.batch_tokens,
+            **search.settings(),
+        )
+    if what.predictions:
+        with written_whole(what.predictions) as stream:
+            stream.writelines(one_line(translation.text) + "\n" for translation in translations)
+    return figures
+
+
+def _print_table(figures: dict[str, Any]) -> None:
+    rows = [
+        ("BLEU", "bleu", "{:.2f}"),
+        ("chrF", "chrf", "{:.2f}"),
+        ("loss", "loss", "{:.4f} nats a token"),
+        ("perplexity", "perplexity", "{:.2f}"),
+        ("length ratio", "length_ratio", "{:.3f}"),
+        ("sentences", "sentences", "{}"),
+        ("truncated", "truncated", "{}"),
+        ("seconds", "seconds", "{:.1f}"),
+        ("tokens/second", "tokens_per_second", "{:.0f}"),
+        ("BLEU signature", "bleu_signature", "{}"),
+        ("chrF signature", "chrf_signature", "{}"),
+    ]
+    for title, key, form in rows:
+        if key in figures:
+            sys.stdout.write(f"{title:<16}{form.format(figures[key])}\n")

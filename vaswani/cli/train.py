@@ -1,0 +1,36 @@
+"""Trains a model on parallel text, or goes on from one, and leaves a complete model folder."""
+
+import sys
+
+from vaswani.training import VaswaniTrainingArguments
+from vaswani.training_run import (
+    DataArguments,
+    ModelArguments,
+    TrainingInterrupted,
+    run_training,
+)
+
+ARGUMENTS: tuple[type, ...] = (ModelArguments, DataArguments, VaswaniTrainingArguments)
+EXAMPLES = """\
+vaswani train --data train.tsv.gz --source en --target de --preset small --max-minutes 60 --output-dir runs/en-de
+vaswani train --data train.en train.de --validation-data dev.en dev.de --source en --target de --output-dir runs/base
+vaswani train --data more.tsv --source en --target de --model runs/en-de --max-steps 500 --output-dir runs/more
+vaswani train --config runs/en-de/settings.yaml --seed 2 --output-dir runs/second --dry-run
+"""  # noqa: E501
+
+
+def run(
+    model_arguments: ModelArguments,
+    data_arguments: DataArguments,
+    training_arguments: VaswaniTrainingArguments,
+) -> int:
+    """Runs the training; the folder's path goes to stdout, what happens to stderr."""
+    try:
+        folder = run_training(model_arguments, data_arguments, training_arguments)
+    except TrainingInterrupted as interrupted:
+        print(interrupted.folder)
+        return 130
+    if training_arguments.process_index == 0 and not training_arguments.dry_run:
+        print(folder)
+    sys.stdout.flush()
+    return 0

@@ -1,0 +1,159 @@
+"""Translates text line by line: one output line for each input line, in order.
+
+Blank lines stay blank. Standard output holds the translations alone; the summary goes to stderr.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from io import TextIOWrapper
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TextIO
+
+from tqdm import tqdm
+
+from vaswani.cli._model import (
+    ComputeArguments,
+    SearchArguments,
+    check_writable,
+    is_terminal,
+    one_line,
+    written_whole,
+)
+from vaswani.errors import InputError
+from vaswani.text_lines import read_lines
+
+if TYPE_CHECKING:
+    from vaswani.translation import Translation
+
+
+@dataclass
+class TranslateArguments:
+    """What to translate."""
+
+    _argument_group_name = "model and text"
+
+    model: str = field(
+        metadata={"metavar": "FOLDER", "help": "model folder, as `vaswani train` writes it"}
+    )
+    input: str = field(
+        default="-", metadata={"metavar": "FILE", "help": "text to translate; - is standard input"}
+    )
+    output: str = field(
+        default="-",
+        metadata={"metavar": "FILE", "help": "where to write; - is standard output"},
+    )
+    encoding: str = field(default="utf-8", metadata={"help": "encoding of the input"})
+    format: Literal["text", "jsonl"] = field(
+        default="text",
+        metadata={"help": "jsonl adds score, truncated and the n-best list to each line"},
+    )
+    nbest: int = field(
+        default=1, metadata={"help": "translations of each line, with --format jsonl"}
+    )
+    chunk_lines: int = field(
+        default=2000,
+        metadata={"help": "lines read ahead, to put those of like length into one batch"},
+    )
+
+    def __post_init__(self) -> None:
+        if self.chunk_lines < 1:
+            raise InputError(f"`--chunk-lines` must be at least 1, got {self.chunk_lines}.")
+        if self.nbest != 1 and self.format == "text":
+            raise InputError(
+                f"`--nbest` must be 1 with --format text, got {self.nbest}. Use --format jsonl."
+            )
+
+
+ARGUMENTS = (TranslateArguments, SearchArguments, ComputeArguments)
+EXAMPLES = """
+vaswani translate --model runs/en-de --input letters.en --output letters.de
+echo "Where is the station?" | vaswani translate --model runs/en-de
+vaswani translate --model runs/en-de --input essay.en --split-sentences --num-beams 1
+vaswani translate --model runs/en-de --input letters.en --format jsonl --nbest 4
+"""
+
+
+def run(what: TranslateArguments, search: SearchArguments, computing: ComputeArguments) -> int:
+    """Translates the input to the output; see `--help`."""
+    lines = _opened_input(what)
+    if what.output != "-":
+        check_writable(what.output)
+    translator = computing.load(what.model)
+    counts = {"blank": 0, "truncated": 0}
+    done = 0
+    start = time.perf_counter()
+    with (
+        _opened_output(what.output) as output,
+        tqdm(unit=" lines", disable=not is_terminal()) as bar,
+    ):
+        # A person who types wants an answer to each line.
+        chunk_lines = 1 if what.input == "-" and is_terminal(sys.stdin) else what.chunk_lines
+        while chunk := list(islice(lines, chunk_lines)):
+            found = translator.translate(
+                chunk,
+                num_return_sequences=what.nbest,
+                batch_tokens=computing.batch_tokens,
+                progress=bar.update,
+                first_line=done + 1,
+                **search.settings(),
+            )
+            for translation in found:
+                output.write(_formatted(translation, what.format) + "\n")
+            output.flush()
+            done += len(chunk)
+            counts["blank"] += sum(not line for line in chunk)
+            counts["truncated"] += sum(translation.truncated for translation in found)
+    print(
+        f"translated {done} lines ({counts['blank']} blank, {counts['truncated']} truncated) "
+        f"in {time.perf_counter() - start:.1f} s",
+        file=sys.stderr,
+    )
+    return 0
+
+
+def _opened_input(what: TranslateArguments) -> Iterator[str]:
+    if what.input == "-":
+        if is_terminal(sys.stdin):
+            print("reading lines from the terminal; Ctrl-D ends", file=sys.stderr)
+        return read_lines(sys.stdin.buffer, encoding=what.encoding, name="standard input")
+    lines = read_lines(what.input, encoding=what.encoding)
+    output = Path(what.output)
+    if what.output != "-" and output.exists() and output.samefile(what.input):
+        raise InputError(f"`--output` must be another file than `--input`, got {what.output}.")
+    return lines
+
+
+@contextmanager
+def _opened_output(path: str) -> Iterator[TextIO]:
+    if path != "-":
+        with written_whole(path) as stream:
+            yield stream
+        return
+    # UTF-8 whatever the locale says. Detached, so that closing does not close stdout.
+    stream = TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="\n", write_through=True)
+    try:
+        yield stream
+    finally:
+        stream.detach()
+
+
+def _formatted(translation: "Translation", format: str) -> str:
+    if format == "text":
+        return one_line(translation.text)
+    record = _record(translation)
+    if translation.alternatives:
+        record["alternatives"] = [_record(other) for other in translation.alternatives]
+    return json.dumps(record, ensure_ascii=False)
+
+
+def _record(translation: "Translation") -> dict[str, object]:
+    return {
+        "text": translation.text,
+        "score": translation.score,
+        "truncated": translation.truncated,
+    }

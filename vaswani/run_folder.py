@@ -1,0 +1,143 @@
+"""The folder of a training run: claimed before, a complete model folder after.
+
+check_output         refuses a folder that holds anything
+claim_output         makes it and writes `settings.yaml`
+save_model_folder    puts a whole model at its top level, or nothing
+write_results        scores, sample translations and the model card
+"""
+
+import dataclasses
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from transformers.trainer import TRAINING_ARGS_NAME
+
+from vaswani.errors import InputError
+from vaswani.hub import write_model_card
+from vaswani.run_settings import DataArguments, ModelArguments
+from vaswani.training import VaswaniTrainer
+from vaswani.training_arguments import PAPER_SETTINGS, VaswaniTrainingArguments
+
+SETTINGS = "settings.yaml"
+LOG = "log.jsonl"
+SCORES = "scores.json"
+TRANSLATIONS = "translations.tsv"
+
+
+def check_output(args: VaswaniTrainingArguments, model_arguments: ModelArguments) -> Path:
+    """The output folder, which must be new, empty, or an earlier run given up by `overwrite`.
+
+    Raises:
+        InputError: if it is something else.
+    """
+    if not args.output_dir or args.output_dir == "trainer_output":
+        raise InputError("`output_dir` must be given: the folder that becomes the model.")
+    output = Path(args.output_dir)
+    if output.exists() and not output.is_dir():
+        raise InputError(f"`output_dir` must be a folder, got the file {output}.")
+    if not output.is_dir() or not any(output.iterdir()):
+        return output
+    is_run = (output / SETTINGS).is_file()
+    if not args.overwrite:
+        holds = "another run" if is_run else "other files"
+        remedy = "Choose another, or replace that run with `--overwrite`." if is_run else ""
+        raise InputError(
+            f"`output_dir` must be new or empty, got {output}, which holds {holds}. "
+            f"{remedy or 'Choose another.'}"
+        )
+    if not is_run:
+        raise InputError(
+            f"`output_dir` must hold an earlier run to be overwritten, got {output}, which has no "
+            f"{SETTINGS}. Choose another."
+        )
+    for name in ("model", "tokenizer"):
+        needed = getattr(model_arguments, name)
+        if needed and Path(needed).resolve().is_relative_to(output.resolve()):
+            raise InputError(
+                f"`output_dir` must not hold the `{name}` to go on from, got {output}. "
+                "Choose another."
+            )
+    return output
+
+
+def claim_output(
+    output: Path,
+    model_arguments: ModelArguments,
+    data_arguments: DataArguments,
+    args: VaswaniTrainingArguments,
+) -> None:
+    """Makes the folder, without the run that `overwrite` gives up, and writes the settings."""
+    if output.is_dir() and (output / SETTINGS).is_file():
+        shutil.rmtree(output)
+    output.mkdir(parents=True, exist_ok=True)
+    settings = _chosen(data_arguments) | _chosen(model_arguments) | args.chosen
+    settings |= {name: getattr(args, name) for name in PAPER_SETTINGS}
+    settings["seed"] = args.seed
+    settings.pop("overwrite", None)
+    plain = {key: value for key, value in settings.items() if _is_plain(value)}
+    text = "# Every setting of this run: vaswani train --config settings.yaml --output-dir NEW\n"
+    text += yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
+    _write(output / SETTINGS, text)
+
+
+def _chosen(arguments: Any) -> dict[str, Any]:
+    values = {field.name: getattr(arguments, field.name) for field in dataclasses.fields(arguments)}
+    defaults = {field.name: field.default for field in dataclasses.fields(arguments)}
+    return {name: value for name, value in values.items() if value != defaults[name]}
+
+
+def _is_plain(value: Any) -> bool:
+    return type(value) in (str, int, float, bool, list, dict)
+
+
+def save_model_folder(trainer: VaswaniTrainer, output: Path) -> None:
+    """Saves model, config, tokenizer and code at the top level of the folder.
+
+    Written aside and moved into place, config.json last: without it the folder is no model.
+    """
+    with tempfile.TemporaryDirectory(dir=output, prefix=".saving-") as aside:
+        trainer.save_model(aside)
+        if not trainer.args.should_save:
+            return
+        # A pickle of settings; they are in settings.yaml, which opens anywhere.
+        (Path(aside) / TRAINING_ARGS_NAME).unlink(missing_ok=True)
+        files = sorted(Path(aside).iterdir(), key=lambda path: path.name == "config.json")
+        for file in files:
+            os.replace(file, output / file.name)
+
+
+def write_results(
+    output: Path,
+    args: VaswaniTrainingArguments,
+    facts: Mapping[str, Mapping[str, Any]],
+    scores: Mapping[str, Any],
+    samples: Sequence[tuple[str, str, str]],
+) -> None:
+    """Writes the model card, and scores and translations if there are any.
+
+    Args:
+        facts: `data` and `settings` for the card.
+        scores: results of the final evaluation; empty if it was left out.
+        samples: source, translation and reference.
+    """
+    if not args.should_save:
+        return
+    if scores:
+        _write(output / SCORES, json.dumps(scores, indent=2, ensure_ascii=False) + "\n")
+    if samples:
+        rows = [("source", "translation", "reference"), *samples]
+        lines = ["\t".join(" ".join(cell.split()) for cell in row) for row in rows]
+        _write(output / TRANSLATIONS, "\n".join(lines) + "\n")
+    write_model_card(output, data=facts["data"], settings=facts["settings"], scores=scores)
+
+
+def _write(path: Path, text: str) -> None:
+    aside = path.with_name(f".{path.name}.saving")
+    aside.write_text(text, encoding="utf-8", newline="\n")
+    os.replace(aside, path)

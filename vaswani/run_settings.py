@@ -1,0 +1,173 @@
+"""What to train and on what: the arguments of a training run beside the trainer's own."""
+
+import dataclasses
+import difflib
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from vaswani.configuration_vaswani import VaswaniConfig, presets
+from vaswani.errors import InputError
+
+# What may change when training goes on from a model: it leaves the weights as they are.
+_FREE_WITH_WEIGHTS = (
+    "dropout",
+    "attention_dropout",
+    "activation_dropout",
+    "label_smoothing",
+    "smoothing_formula",
+)
+
+
+@dataclass
+class DataArguments:
+    """Where the sentence pairs come from.
+
+    Raises:
+        InputError: for a number out of range.
+    """
+
+    _argument_group_name = "data"
+
+    data: list[str] = field(
+        metadata={
+            "help": "training pairs: a .tsv or .jsonl file (also .gz), a source and a target file, "
+            "or a dataset of the Hub",
+            "aliases": ["--train-data"],
+        }
+    )
+    source: str = field(metadata={"help": "language code of the source, such as en"})
+    target: str = field(metadata={"help": "language code of the target, such as de"})
+    validation_data: list[str] | None = field(
+        default=None, metadata={"help": "validation pairs, in the same forms"}
+    )
+    validation_split: int | None = field(
+        default=None,
+        metadata={
+            "help": "pairs held out of the training data if there is no validation data; 0 for "
+            "none (default: a twentieth, 1000 at most)"
+        },
+    )
+    max_tokens: int = field(
+        default=256, metadata={"help": "leave out training pairs with more tokens on a side"}
+    )
+    source_column: int = field(
+        default=1, metadata={"help": "column of the source in a .tsv file, from 1"}
+    )
+    target_column: int = field(
+        default=2, metadata={"help": "column of the target in a .tsv file, from 1"}
+    )
+    encoding: str = field(default="utf-8", metadata={"help": "encoding of the files"})
+    bad_lines: str = field(
+        default="error",
+        metadata={"help": "what to do with malformed lines", "choices": ["error", "skip"]},
+    )
+
+    def __post_init__(self) -> None:
+        if self.max_tokens < 1:
+            raise InputError(f"`max_tokens` must be at least 1, got {self.max_tokens}.")
+        if self.validation_split is not None and self.validation_split < 0:
+            raise InputError(
+                f"`validation_split` must not be negative, got {self.validation_split}."
+            )
+
+
+@dataclass
+class ModelArguments:
+    """What the model is, or which one training goes on from.
+
+    Raises:
+        InputError: if options exclude each other or name nothing known.
+    """
+
+    _argument_group_name = "model"
+
+    preset: str | None = field(
+        default=None,
+        metadata={"help": "size by name (default: base, the paper's)", "choices": presets()},
+    )
+    model: str | None = field(
+        default=None,
+        metadata={"help": "folder of a model to go on from; its tokenizer and config are kept"},
+    )
+    tokenizer: str | None = field(
+        default=None, metadata={"help": "folder of a tokenizer to use instead of a new one"}
+    )
+    vocabulary_size: int | None = field(
+        default=None,
+        metadata={
+            "help": "entries of a new vocabulary (default: 4000 up to 50,000 pairs, 8000 up to "
+            "300,000, 16000 up to a million, 37000 beyond)"
+        },
+    )
+    dropout: float | None = field(
+        default=None, metadata={"help": "dropout of the model (default: the preset's)"}
+    )
+    label_smoothing: float | None = field(
+        default=None, metadata={"help": "label smoothing (default: the preset's)"}
+    )
+    config_overrides: dict | str | None = field(
+        default=None,
+        metadata={"help": "other fields of the config, as name=value,name=value"},
+    )
+
+    def __post_init__(self) -> None:
+        if self.model is not None:
+            for name in ("preset", "vocabulary_size"):
+                if getattr(self, name) is not None:
+                    raise InputError(
+                        f"`{name}` must be left out with `model`, got {getattr(self, name)}: "
+                        f"the one of {self.model} is kept."
+                    )
+        if self.tokenizer is not None and self.vocabulary_size is not None:
+            raise InputError(
+                f"`vocabulary_size` must be left out with `tokenizer`, got {self.vocabulary_size}."
+            )
+        if self.preset is not None and self.preset not in presets():
+            raise InputError(
+                f"`preset` must be one of {', '.join(presets())}, got {self.preset!r}."
+            )
+        config_overrides(self)
+
+
+def config_overrides(arguments: ModelArguments) -> dict[str, Any]:
+    """Fields of the config that the user set, by name.
+
+    Raises:
+        InputError: for an unknown field, a malformed setting, or one that trained weights rule out.
+    """
+    given = arguments.config_overrides or {}
+    settings = _parsed(given) if isinstance(given, str) else dict(given)
+    for name in ("dropout", "label_smoothing"):
+        value = getattr(arguments, name)
+        if value is not None:
+            settings[name] = value
+    known = [field.name for field in dataclasses.fields(VaswaniConfig)]
+    for name, value in settings.items():
+        if name not in known:
+            nearest = difflib.get_close_matches(name, known, n=1)
+            remedy = f" Did you mean {nearest[0]}?" if nearest else ""
+            raise InputError(
+                f"`config_overrides` must name fields of VaswaniConfig, got {name!r}.{remedy}"
+            )
+        if arguments.model is not None and name not in _FREE_WITH_WEIGHTS:
+            raise InputError(
+                f"`{name}` must be left as it is with `model`, got {value!r}. Free to change: "
+                f"{', '.join(_FREE_WITH_WEIGHTS)}."
+            )
+    return settings
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    if text.lstrip().startswith("{"):
+        parsed = yaml.safe_load(text)
+        assert isinstance(parsed, dict)
+        return parsed
+    settings = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, value = part.partition("=")
+        if not equals:
+            raise InputError(f"`config_overrides` must be name=value,name=value, got {part!r}.")
+        settings[name.strip()] = yaml.safe_load(value)
+    return settings
