@@ -243,5 +243,5 @@ def test_a_broken_preset_override_is_refused() -> None:
 
 
 def test_a_model_is_not_built_from_a_configuration_of_another_kind() -> None:
-    with pytest.raises((TypeError, ValueError), match="VaswaniConfig|PreTrainedConfig"):
+    with pytest.raises((TypeError, ValueError), match=r"VaswaniConfig|PreTrainedConfig"):
         VaswaniForConditionalGeneration({"d_model": 32})

@@ -262,9 +262,9 @@ def test_neither_or_both_kinds_of_input_are_refused() -> None:
     embedded = torch.zeros(1, 3, 32)
     ids = torch.tensor([[5, 6, 2]])
     decoder_ids = torch.tensor([[1]])
-    with pytest.raises(ValueError, match="`input_ids` and `inputs_embeds` must be .*got neither"):
+    with pytest.raises(ValueError, match=r"`input_ids` and `inputs_embeds` must be .*got neither"):
         model(decoder_input_ids=decoder_ids)
-    with pytest.raises(ValueError, match="`input_ids` and `inputs_embeds` must be .*got both"):
+    with pytest.raises(ValueError, match=r"`input_ids` and `inputs_embeds` must be .*got both"):
         model(input_ids=ids, inputs_embeds=embedded, decoder_input_ids=decoder_ids)
 
 
