@@ -38,7 +38,10 @@ RULES: list[tuple[dict[str, Any], str]] = [
         for value in (-0.1, 1.0, 1.5, float("nan"))
     ),
     *(
-        ({"layer_norm_eps": value}, rf"`layer_norm_eps` must be a positive number, got {value}\. \w")
+        (
+            {"layer_norm_eps": value},
+            rf"`layer_norm_eps` must be a positive number, got {value}\. \w",
+        )
         for value in (0, -1e-06, float("nan"))
     ),
     (
@@ -240,5 +243,5 @@ def test_a_broken_preset_override_is_refused() -> None:
 
 
 def test_a_model_is_not_built_from_a_configuration_of_another_kind() -> None:
-    with pytest.raises((TypeError, ValueError), match="VaswaniConfig|PreTrainedConfig"):
+    with pytest.raises((TypeError, ValueError), match=r"VaswaniConfig|PreTrainedConfig"):
         VaswaniForConditionalGeneration({"d_model": 32})

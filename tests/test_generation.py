@@ -112,9 +112,7 @@ def test_a_beam_as_wide_as_the_tree_finds_the_best_of_all_outputs(seed: int, alp
 def test_scores_are_those_of_a_full_forward_pass(seed: int, alpha: float) -> None:
     """Trial 29: sum of log-probabilities over ((5 + n) / 6)^alpha, n with the end token."""
     model = decisive_model(seed=seed)
-    got = search(
-        model, SOURCES, num_beams=4, num_return_sequences=4, length_penalty=alpha, **SHORT
-    )
+    got = search(model, SOURCES, num_beams=4, num_return_sequences=4, length_penalty=alpha, **SHORT)
     input_ids, mask = padded(SOURCES)
     with torch.no_grad():
         logits = model(

@@ -20,7 +20,9 @@ FORMULAS = ["uniform", "others", "others_not_pad"]
 EXACT = {"atol": 1e-11, "rtol": 1e-11}
 
 
-def batch(labels: list[list[int]] = LABELS, *, pad: int = -100, extra: int = 0) -> dict[str, Tensor]:
+def batch(
+    labels: list[list[int]] = LABELS, *, pad: int = -100, extra: int = 0
+) -> dict[str, Tensor]:
     input_ids, mask = padded(SOURCES)
     label_ids, _ = padded(labels, pad=pad, extra=extra)
     return {"input_ids": input_ids, "attention_mask": mask, "labels": label_ids}
@@ -136,9 +138,7 @@ def test_no_label_at_all_gives_zero(
     """A batch of padding, as an idle process gets: loss 0 and gradients 0, none NaN or missing."""
     model = training_model(label_smoothing=0.1).train(mode == "train")
     empty = batch([[pad] * 3] * 3)
-    output, got = gradients(
-        model, **empty, return_logits=return_logits, num_items_in_batch=items
-    )
+    output, got = gradients(model, **empty, return_logits=return_logits, num_items_in_batch=items)
     assert output.loss == 0
     for name, gradient in got.items():
         assert gradient is not None, f"{name} has no gradient: DDP would wait for it"

@@ -151,7 +151,7 @@ def test_no_cache_is_returned_when_none_is_wanted() -> None:
 
 def loss_and_gradients(model: Any, mask: Tensor) -> tuple[Tensor, list[Tensor]]:
     input_ids, _ = padded(SOURCES)
-    labels, _ = padded([row[1:] + [2] for row in TARGETS], pad=-100)
+    labels, _ = padded([[*row[1:], 2] for row in TARGETS], pad=-100)
     loss = model(input_ids=input_ids, attention_mask=mask, labels=labels).loss
     loss.backward()
     return loss.detach(), [parameter.grad for parameter in model.parameters()]

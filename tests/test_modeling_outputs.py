@@ -219,6 +219,27 @@ def test_positions_take_no_gradient_and_no_place_in_the_checkpoint() -> None:
     assert not [name for name, _ in model.named_parameters() if "position" in name]
 
 
+def test_padding_gets_no_position_vector() -> None:
+    model = tiny_model()
+    state = forward(model, output_hidden_states=True).encoder_hidden_states[0]
+    input_ids, mask = padded(SOURCES)
+    hidden = mask == 0
+    table = model.model.encoder.embed_tokens.weight.detach()
+    torch.testing.assert_close(state[hidden], table[input_ids][hidden] * math.sqrt(32))
+
+
+def test_dropout_acts_on_the_sum_of_embedding_and_position() -> None:
+    """Section 5.4, in both stacks: a feature is 0 or 1 / (1 - rate) times itself."""
+    model = tiny_model(dropout=0.5)
+    plain = forward(model, output_hidden_states=True)
+    dropped = forward(model.train(), output_hidden_states=True)
+    for stack in ("encoder_hidden_states", "decoder_hidden_states"):
+        whole, thinned = getattr(plain, stack)[0], getattr(dropped, stack)[0]
+        kept = thinned != 0
+        assert 0.4 < kept.double().mean() < 0.6
+        torch.testing.assert_close(thinned[kept], 2 * whole[kept])
+
+
 @pytest.mark.parametrize("length", [17, 64, 1500])
 def test_sources_may_be_longer_than_the_table_that_is_not_there(length: int) -> None:
     """Trial 5: `max_position_embeddings` limits nothing, in forward and in `generate`."""
@@ -241,10 +262,15 @@ def test_neither_or_both_kinds_of_input_are_refused() -> None:
     embedded = torch.zeros(1, 3, 32)
     ids = torch.tensor([[5, 6, 2]])
     decoder_ids = torch.tensor([[1]])
-    with pytest.raises(ValueError, match="`input_ids` and `inputs_embeds` must be .*got neither"):
+    with pytest.raises(ValueError, match=r"`input_ids` and `inputs_embeds` must be .*got neither"):
         model(decoder_input_ids=decoder_ids)
-    with pytest.raises(ValueError, match="`input_ids` and `inputs_embeds` must be .*got both"):
+    with pytest.raises(ValueError, match=r"`input_ids` and `inputs_embeds` must be .*got both"):
         model(input_ids=ids, inputs_embeds=embedded, decoder_input_ids=decoder_ids)
+
+
+def test_a_missing_target_is_refused_by_its_name() -> None:
+    with pytest.raises(ValueError, match="`decoder_input_ids`"):
+        tiny_model()(input_ids=torch.tensor([[5, 6, 2]]))
 
 
 def test_embeddings_can_stand_for_ids() -> None:

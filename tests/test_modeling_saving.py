@@ -23,9 +23,7 @@ def logits(model: Any) -> torch.Tensor:
     input_ids, mask = padded(sentences(20, [5, 3]), pad=model.config.source_pad_token_id)
     decoder_ids, _ = padded([[1, 5, 6], [1, 7, 8]])
     with torch.no_grad():
-        return model(
-            input_ids=input_ids, attention_mask=mask, decoder_input_ids=decoder_ids
-        ).logits
+        return model(input_ids=input_ids, attention_mask=mask, decoder_input_ids=decoder_ids).logits
 
 
 def stored(folder: Path) -> dict[str, tuple[int, ...]]:
@@ -153,7 +151,7 @@ def test_gradient_checkpointing_changes_no_gradient() -> None:
     torch.testing.assert_close(results[1], results[0], atol=1e-12, rtol=0.0)
 
 
-def test_tables_can_be_resized(tmp_path: Path) -> None:
+def test_the_one_table_can_be_resized(tmp_path: Path) -> None:
     """For added tokens: all owners grow, the old rows stay, the ties hold after a reload."""
     model = tiny_model()
     before = logits(model)
@@ -165,3 +163,13 @@ def test_tables_can_be_resized(tmp_path: Path) -> None:
     model.save_pretrained(tmp_path)
     loaded = VaswaniForConditionalGeneration.from_pretrained(tmp_path)
     assert torch.equal(logits(loaded), logits(model))
+
+
+@pytest.mark.parametrize("variant", ["two_tables", "no_ties", "separate_vocabularies"])
+def test_resizing_several_tables_is_refused(variant: str) -> None:
+    """transformers would resize the source's alone and leave the configuration wrong."""
+    model = tiny_model(**VARIANTS[variant])
+    shapes = [table.shape for table in tables(model)]
+    with pytest.raises(ValueError, match=r"`share_encoder_decoder_embeddings` must be True"):
+        model.resize_token_embeddings(45)
+    assert [table.shape for table in tables(model)] == shapes

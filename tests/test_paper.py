@@ -11,7 +11,9 @@ from vaswani import VaswaniConfig, VaswaniForConditionalGeneration
 
 def both(**sizes: int) -> dict[str, int]:
     """The same size for encoder and decoder."""
-    return {f"{side}_{name}": size for name, size in sizes.items() for side in ("encoder", "decoder")}
+    return {
+        f"{side}_{name}": size for name, size in sizes.items() for side in ("encoder", "decoder")
+    }
 
 
 # Table 3: changes from base; weight matrices without tables, biases and norms in millions (from
@@ -128,9 +130,7 @@ def test_embeddings_start_normal(shared: bool) -> None:
 
 
 def test_biases_start_at_zero_and_norms_at_one() -> None:
-    config = VaswaniConfig.from_preset(
-        "tiny", vocab_size=50, attention_bias=True, output_bias=True
-    )
+    config = VaswaniConfig.from_preset("tiny", vocab_size=50, attention_bias=True, output_bias=True)
     for name, weight in VaswaniForConditionalGeneration(config).named_parameters():
         if name.endswith("bias"):
             assert not weight.any(), name
