@@ -151,6 +151,8 @@ def test_inherited_options_wait_for_help_all(capsys, fake_command) -> None:
     @dataclass
     class Training(Seq2SeqTrainingArguments):
         _shown_options = ("seed",)
+        _hidden_options = ("debug_file",)
+        debug_file: str | None = field(default=None, metadata={"help": "for few"})
         tokens_per_update: int = field(default=25_000, metadata={"help": "tokens"})
 
     fake_command.ARGUMENTS = (Sizes, Training)
@@ -158,10 +160,11 @@ def test_inherited_options_wait_for_help_all(capsys, fake_command) -> None:
     assert main(["fake", "--help"]) == 0
     short = capsys.readouterr().out
     assert "--tokens-per-update" in short and "--seed" in short
-    assert "--weight-decay" not in short
+    assert "--weight-decay" not in short and "--debug-file" not in short
     assert main(["fake", "--help-all"]) == 0
     full = capsys.readouterr().out
     assert full.index("--tokens-per-update") < full.index("--weight-decay")
+    assert "--debug-file" in full
     words = "fake --model m --output-dir x --weight-decay 0.5 --seed 3"
     assert main(words.split()) == 0
     assert (seen[0].weight_decay, seen[0].seed, seen[0].tokens_per_update) == (0.5, 3, 25_000)

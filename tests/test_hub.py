@@ -234,7 +234,7 @@ def test_any_value_leaves_the_card_whole(
     )
     card = ModelCard.load(path)
     assert card.data.model_name == text
-    rows = [line for line in card.text.splitlines() if re.match(r"\| (file|bleu) ", line)]
+    rows = [line for line in card.text.splitlines() if re.match(r"\| (file|BLEU) \|", line)]
     assert len(rows) == 2
     # Two cells: three bars that are not escaped.
     assert all(len(re.findall(r"(?<!\\)(?:\\\\)*\|", row)) == 3 for row in rows)

@@ -82,6 +82,21 @@ def test_log_holds_an_entry_for_each_evaluation(finished: Path) -> None:
     assert [e["update"] for e in entries if "eval_loss" in e][:2] == [2, 4]
 
 
+def test_final_evaluation_names_the_update_of_the_kept_weights(
+    corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At a rate that destroys the model the best weights are not the last."""
+    output = tmp_path / "steep"
+    words = ("--learning-rate-factor", "300", "--eval-steps", "1")
+    assert main(flags(corpus, output, *new(*words))) == 0
+    entries = [json.loads(line) for line in (output / "log.jsonl").read_text().splitlines()]
+    *others, final = [entry for entry in entries if "eval_loss" in entry]
+    best = min(others, key=lambda entry: entry["eval_loss"])
+    assert best["update"] < others[-1]["update"]
+    assert (final["update"], final["eval_loss"]) == (best["update"], best["eval_loss"])
+    assert f"weights of update {best['update']}, the best" in capsys.readouterr().err
+
+
 def test_settings_start_the_same_run_again(finished: Path, tmp_path: Path) -> None:
     again = tmp_path / "again"
     settings = str(finished / "settings.yaml")

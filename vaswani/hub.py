@@ -25,6 +25,15 @@ WEIGHTS = "model.safetensors"
 LANGUAGE_CODE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 # The percentages that `evaluation.corpus_scores` gives, with the names that people know.
 METRICS = {"bleu": "BLEU", "chrf": "chrF"}
+# Other scores by name, where the card shows a longer one.
+SCORE_LABELS = METRICS | {
+    "bleu_signature": "BLEU signature",
+    "chrf_signature": "chrF signature",
+    "loss": "loss, in nats a token",
+    "length_ratio": "length of translations / references",
+    "truncated": "translations cut off",
+    "num_beams": "beam size",
+}
 
 
 def check_self_contained(folder: str | Path) -> None:
@@ -290,7 +299,10 @@ def _render(folder: Path, **values: Any) -> str:
     )
     environment.filters["markdown"] = escape_markdown
     template = environment.from_string(_template_path().read_text(encoding="utf-8"))
-    text = template.render(card_data=_metadata(folder, values).to_yaml(), **values)
+    metadata = _metadata(folder, values).to_yaml()
+    scores = {SCORE_LABELS.get(name, name): value for name, value in values["scores"].items()}
+    values |= {"scores": scores}
+    text = template.render(card_data=metadata, **values)
     # Reading it back checks that the metadata block is one that the Hub can parse.
     return str(ModelCard(text.rstrip() + "\n"))
 

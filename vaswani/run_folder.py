@@ -81,7 +81,7 @@ def claim_output(
     settings["seed"] = args.seed
     settings.pop("overwrite", None)
     plain = {key: value for key, value in settings.items() if _is_plain(value)}
-    text = "# Every setting of this run: vaswani train --config settings.yaml --output-dir NEW\n"
+    text = "# The same run again: vaswani train --config settings.yaml --output-dir NEW\n"
     text += yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
     _write(output / SETTINGS, text)
 
@@ -134,7 +134,9 @@ def write_results(
         rows = [("source", "translation", "reference"), *samples]
         lines = ["\t".join(" ".join(cell.split()) for cell in row) for row in rows]
         _write(output / TRANSLATIONS, "\n".join(lines) + "\n")
-    write_model_card(output, data=facts["data"], settings=facts["settings"], scores=scores)
+    # Of no interest to those who use the model, or told twice.
+    shown = {name: scores[name] for name in scores if name not in ("seconds", "pairs")}
+    write_model_card(output, data=facts["data"], settings=facts["settings"], scores=shown)
 
 
 def _write(path: Path, text: str) -> None:

@@ -51,9 +51,6 @@ class VaswaniTrainingArguments(Seq2SeqTrainingArguments):
         "num_train_epochs",
         "max_steps",
         "warmup_steps",
-        "gradient_accumulation_steps",
-        "learning_rate",
-        "lr_scheduler_type",
         "max_grad_norm",
         "eval_steps",
         "logging_steps",
@@ -63,6 +60,15 @@ class VaswaniTrainingArguments(Seq2SeqTrainingArguments):
         "fp16",
         "seed",
         "report_to",
+    )
+
+    _hidden_options = (
+        "use_cache",
+        "logging_nan_inf_filter",
+        "dataloader_pin_memory",
+        "remove_unused_columns",
+        "adam_beta2",
+        "adam_epsilon",
     )
 
     output_dir: str | None = field(
@@ -79,14 +85,14 @@ class VaswaniTrainingArguments(Seq2SeqTrainingArguments):
         default=None,
         metadata={
             "help": "source tokens, and as many target tokens, of one update over all processes "
-            "and accumulation steps (the paper: 25000; preset small: 2048)"
+            "and accumulation steps (the paper: 25000; preset small: 2048, tiny: 1024)"
         },
     )
     paper_schedule: bool = field(
         default=True,
         metadata={
-            "help": "Adam and learning rate of section 5.3; off: `learning_rate`, `optim` and "
-            "`lr_scheduler_type` of transformers"
+            "help": "Adam and learning rate of section 5.3; off: --learning-rate, --optim and "
+            "--lr-scheduler-type of transformers, see --help-all"
         },
     )
     learning_rate_factor: float | None = field(
@@ -94,7 +100,14 @@ class VaswaniTrainingArguments(Seq2SeqTrainingArguments):
     )
     warmup_steps: float | None = field(  # type: ignore[assignment]
         default=None,
-        metadata={"help": "updates of rising learning rate (the paper: 4000; preset small: 1000)"},
+        metadata={
+            "help": "updates of rising learning rate (the paper: 4000; preset "
+            "small: 1000, tiny: 400)"
+        },
+    )
+    gradient_accumulation_steps: int = field(
+        default=1,
+        metadata={"help": "parts that an update is computed in, to need less memory"},
     )
     max_minutes: float | None = field(
         default=None,
@@ -122,7 +135,7 @@ class VaswaniTrainingArguments(Seq2SeqTrainingArguments):
         default=None,
         metadata={
             "help": "updates between evaluations, each of which saves a checkpoint (default: 1000, "
-            "or a tenth of max_minutes)"
+            "or a tenth of --max-minutes)"
         },
     )
     device_name: str = field(
@@ -143,9 +156,9 @@ class VaswaniTrainingArguments(Seq2SeqTrainingArguments):
         default=0.0, metadata={"help": "clip gradients at this norm (the paper: 0, never)"}
     )
     eval_strategy: str = field(default="steps", metadata={"help": "steps, epoch or no"})
-    save_strategy: str = field(default="steps", metadata={"help": "as eval_strategy"})
+    save_strategy: str = field(default="steps", metadata={"help": "steps, epoch or no"})
     save_steps: float | None = field(  # type: ignore[assignment]
-        default=None, metadata={"help": "updates between checkpoints (default: eval_steps)"}
+        default=None, metadata={"help": "updates between checkpoints (default: --eval-steps)"}
     )
     save_total_limit: int | None = field(
         default=2, metadata={"help": "checkpoints kept; the best one always is"}

@@ -187,6 +187,13 @@ def describe(entry: dict[str, Any]) -> str:
     return " · ".join(words)
 
 
+def weights_update(args: TrainingArguments, state: TrainerState) -> int:
+    """The update whose weights the model has after training: the best one's if they are kept."""
+    if args.load_best_model_at_end and state.best_model_checkpoint is not None:
+        return int(state.best_global_step or state.global_step)
+    return int(state.global_step)
+
+
 class ProgressReport(TrainerCallback):
     """Log lines on stderr, a bar under them on a terminal, and `log.jsonl` in the output folder.
 
@@ -201,6 +208,7 @@ class ProgressReport(TrainerCallback):
         self.draws_bar = bar
         self.log_file = log_file
         self.bar: Any = None
+        self.finished = False
 
     def on_train_begin(
         self,
@@ -242,13 +250,14 @@ class ProgressReport(TrainerCallback):
         """Writes the entry."""
         if not state.is_world_process_zero or logs is None:
             return
+        update = weights_update(args, state) if self.finished else state.global_step
         if self.log_file is not None:
-            entry = {"update": state.global_step, **logs}
+            entry = {"update": update, **logs}
             with self.log_file.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(entry) + "\n")
         text = describe(logs)
         if text:
-            line = f"update {state.global_step:,} · {text}"
+            line = f"update {update:,} · {text}"
             if self.bar is not None:
                 self.bar.write(line, file=sys.stderr)
             else:
@@ -262,6 +271,7 @@ class ProgressReport(TrainerCallback):
         **kwargs: Any,
     ) -> None:
         """Closes the bar."""
+        self.finished = True
         if self.bar is not None:
             self.bar.close()
             self.bar = None

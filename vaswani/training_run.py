@@ -39,6 +39,7 @@ from vaswani.training import (
 )
 from vaswani.training_arguments import NEVER
 from vaswani.training_data import TokenizedPairs, hold_out
+from vaswani.training_progress import weights_update
 from vaswani.vocabulary import train_tokenizer
 
 __all__ = ["DataArguments", "ModelArguments", "TrainingInterrupted", "run_training"]
@@ -120,14 +121,16 @@ def run_training(
     with trainer.switch.listening():
         save_model_folder(trainer, output)
         write_results(output, args, facts, {}, [])
-    say(f"Saved the model to {output} after {trainer.state.global_step:,} updates.")
+    updates, kept = trainer.state.global_step, weights_update(trainer.args, trainer.state)
+    best = f", with the weights of update {kept:,}, the best" if kept != updates else ""
+    say(f"Saved the model to {output} after {updates:,} updates{best}.")
     if interrupted:
         say("It was interrupted: the final evaluation is left out.")
         raise TrainingInterrupted(output)
     if validation is not None:
         scores, samples = _final_evaluation(trainer, validation, say)
         write_results(output, args, facts, scores, samples)
-    say(f"Done in {(time.monotonic() - started) / 60:.1f} minutes: {output}")
+    say(f"Done in {(time.monotonic() - started) / 60:.1f} minutes.")
     return output
 
 
@@ -195,7 +198,8 @@ def _read_corpus(arguments: DataArguments, say: Any) -> Corpus:
     corpus.validation_targets = [targets[k] for k in held.validation]
     say(
         f"{len(held.training):,} pairs to train on; {len(held.validation):,} pairs of the same "
-        f"data held out to validate on, and {held.dropped:,} equal to one of them left out."
+        "data held out to validate on"
+        + (f"; {held.dropped:,} equal to one of those left out." if held.dropped else ".")
     )
     return corpus
 
@@ -228,9 +232,8 @@ def _new_tokenizer(arguments: ModelArguments, corpus: Corpus, say: Any) -> Vaswa
     if size is None:
         pairs = len(corpus.sources)
         size = next((size for most, size in _VOCABULARY_BY_PAIRS if pairs <= most), 37_000)
-    tokenizer = train_tokenizer([*corpus.sources, *corpus.targets], vocab_size=size)
-    say(f"Trained a shared vocabulary of {len(tokenizer):,} entries.")
-    return tokenizer
+    say(f"Training a shared vocabulary of at most {size:,} entries.")
+    return train_tokenizer([*corpus.sources, *corpus.targets], vocab_size=size)
 
 
 def _new_model(
@@ -298,7 +301,8 @@ def _report(
     epoch = len(sampler) // (args.world_size * args.gradient_accumulation_steps)
     say(
         f"Updates of {args.tokens_per_update:,} source and as many target tokens; "
-        f"{epoch:,} updates are one pass over {int(train.source_lengths.sum()):,} source and "
+        f"{epoch:,} {'update is' if epoch == 1 else 'updates are'} one pass over "
+        f"{int(train.source_lengths.sum()):,} source and "
         f"{int(train.target_lengths.sum()):,} target tokens."
     )
     ends = []
@@ -333,13 +337,14 @@ def _facts(
         "validation pairs": len(validation) if validation is not None else 0,
     }
     settings = {
-        "parameters": trainer.model.num_parameters(),
+        "parameters": f"{trainer.model.num_parameters():,}",
         "d_model": config.d_model,
         "layers (encoder, decoder)": f"{config.encoder_layers}, {config.decoder_layers}",
         "dropout": config.dropout,
         "label smoothing": config.label_smoothing,
         "tokens per update": args.tokens_per_update,
         "updates": trainer.state.global_step,
+        "weights of update": weights_update(trainer.args, trainer.state),
         "passes over the data": round(trainer.state.epoch or 0, 2),
         "warm-up updates": args.warmup_steps,
         "learning-rate factor": args.learning_rate_factor,

@@ -109,8 +109,8 @@ def train_tokenizer(
     size = len(tokenizer)
     if size < vocab_size:
         logger.warning(
-            "The vocabulary has %d entries, fewer than the `vocab_size` of %d asked for: nothing "
-            "else occurs %d times or more in this text (`min_frequency`).",
+            "The vocabulary has %d entries, fewer than `vocab_size` = %d: nothing else occurs "
+            "%d times or more in this text (`min_frequency`).",
             size,
             vocab_size,
             min_frequency,

@@ -4,10 +4,11 @@
 one-line errors that name the nearest option, and a help page that shows a command's own options
 and keeps what a dataclass inherits from transformers for `--help-all`.
 
-A dataclass may have two class attributes without annotation:
+A dataclass may have three class attributes without annotation:
 
     _argument_group_name   title of its options in the help
     _shown_options         tuple of inherited field names that `--help` shows too
+    _hidden_options        tuple of its own field names that only `--help-all` shows
 """
 
 import argparse
@@ -114,6 +115,7 @@ class CommandParser(HfArgumentParser):
             for field in inspect.get_annotations(base)
         }
         own |= set(getattr(dtype, "_shown_options", ()))
+        own -= set(getattr(dtype, "_hidden_options", ()))
         group = self.add_argument_group(getattr(dtype, "_argument_group_name", "options"))
         others = []
         hints = get_type_hints(dtype)
@@ -172,7 +174,7 @@ class CommandParser(HfArgumentParser):
         if action.dest in self.required:
             return " (required)"
         default = self.defaults[action.dest]
-        if default in (None, "", "-", False, []):
+        if default in (None, "", "-", False, []) or "(default:" in (action.help or ""):
             return ""
         default = "on" if default is True else getattr(default, "value", default)
         text = json.dumps(default) if isinstance(default, list | dict) else str(default)

@@ -86,10 +86,12 @@ def run(what: TranslateArguments, search: SearchArguments, computing: ComputeArg
     translator = computing.load(what.model)
     counts = {"blank": 0, "truncated": 0}
     done = 0
+    shows_text = what.output == "-" and is_terminal(sys.stdout)
     start = time.perf_counter()
     with (
         _opened_output(what.output) as output,
-        tqdm(unit=" lines", disable=not is_terminal()) as bar,
+        # On a terminal that shows the translations themselves a bar would run into them.
+        tqdm(unit=" lines", leave=False, disable=not is_terminal() or shows_text) as bar,
     ):
         # A person who types wants an answer to each line.
         chunk_lines = 1 if what.input == "-" and is_terminal(sys.stdin) else what.chunk_lines
@@ -109,7 +111,8 @@ def run(what: TranslateArguments, search: SearchArguments, computing: ComputeArg
             counts["blank"] += sum(not line for line in chunk)
             counts["truncated"] += sum(translation.truncated for translation in found)
     print(
-        f"translated {done} lines ({counts['blank']} blank, {counts['truncated']} truncated) "
+        f"translated {done} line{'s' * (done != 1)} "
+        f"({counts['blank']} blank, {counts['truncated']} truncated) "
         f"in {time.perf_counter() - start:.1f} s",
         file=sys.stderr,
     )
