@@ -12,11 +12,11 @@ from vaswani.training_run import (
 
 ARGUMENTS: tuple[type, ...] = (ModelArguments, DataArguments, VaswaniTrainingArguments)
 EXAMPLES = """\
-vaswani train --data train.tsv.gz --source en --target de --preset small --max-minutes 60 --output-dir runs/en-de
-vaswani train --data train.en train.de --validation-data dev.en dev.de --source en --target de --output-dir runs/base
-vaswani train --data more.tsv --source en --target de --model runs/en-de --max-steps 500 --output-dir runs/more
+vaswani train --data train.tsv.gz --source en --target de --preset small --output-dir runs/en-de
+vaswani train --data train.en train.de --source en --target de --output-dir runs/base
+vaswani train --data more.tsv --source en --target de --model runs/en-de --output-dir runs/more
 vaswani train --config runs/en-de/settings.yaml --seed 2 --output-dir runs/second --dry-run
-"""  # noqa: E501
+"""
 
 
 def run(
