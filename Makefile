@@ -4,7 +4,6 @@
 #     make test        the default tests: offline, on the CPU, in minutes
 #     make test-slow   the tests that take longer
 #     make lint        ruff check, ruff format, mypy
-#     make bench       every program in benchmarks/
 #     make clean       remove $(VENV), caches and built files
 
 PYTHON ?= python3
@@ -20,7 +19,7 @@ FIND_PYTHON = for name in $(PYTHON) python3.13 python3.12 python3.11; do \
 INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet \
 	-c constraints.txt torch==2.13.0
 
-.PHONY: demo test test-slow lint bench clean
+.PHONY: demo test test-slow lint clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed-demo
@@ -36,11 +35,6 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-
-bench: $(VENV)/.installed-demo
-	@for file in benchmarks/*.py; do \
-	  test -e "$$file" || { echo "benchmarks/ holds no program." >&2; exit 1; }; \
-	  echo "== $$file"; $(BIN)/python "$$file" || exit 1; done
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

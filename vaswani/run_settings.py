@@ -9,6 +9,7 @@ import yaml
 
 from vaswani.configuration_vaswani import VaswaniConfig, presets
 from vaswani.errors import InputError
+from vaswani.vocabulary import check_vocab_size
 
 # What may change when training goes on from a model: it leaves the weights as they are.
 _FREE_WITH_WEIGHTS = (
@@ -128,7 +129,16 @@ class ModelArguments:
             raise InputError(
                 f"`preset` must be one of {', '.join(presets())}, got {self.preset!r}."
             )
-        config_overrides(self)
+        overrides = config_overrides(self)
+        if self.model is None:
+            # What no vocabulary could put right shows before a corpus is read.
+            sizes = {"vocab_size", "encoder_vocab_size"} & overrides.keys()
+            if not sizes:
+                VaswaniConfig.from_preset(self.preset or "base", **overrides)
+        elif overrides:
+            VaswaniConfig(**overrides)
+        if self.vocabulary_size is not None:
+            check_vocab_size(self.vocabulary_size)
 
 
 def config_overrides(arguments: ModelArguments) -> dict[str, Any]:
@@ -161,13 +171,23 @@ def config_overrides(arguments: ModelArguments) -> dict[str, Any]:
 
 def _parsed(text: str) -> dict[str, Any]:
     if text.lstrip().startswith("{"):
-        parsed = yaml.safe_load(text)
-        assert isinstance(parsed, dict)
+        parsed = _yaml_value(text)
+        if not isinstance(parsed, dict) or not all(isinstance(name, str) for name in parsed):
+            raise InputError(f"`config_overrides` must map names to values, got {text!r}.")
         return parsed
     settings = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, equals, value = part.partition("=")
         if not equals:
             raise InputError(f"`config_overrides` must be name=value,name=value, got {part!r}.")
-        settings[name.strip()] = yaml.safe_load(value)
+        settings[name.strip()] = _yaml_value(value)
     return settings
+
+
+def _yaml_value(text: str) -> Any:
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise InputError(
+            f"`config_overrides` must have values in YAML or JSON, got {text!r}."
+        ) from error

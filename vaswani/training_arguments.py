@@ -7,11 +7,14 @@ PRESET_SETTINGS             values that suit a preset for CPUs better
 
 import dataclasses
 import importlib.util
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from transformers import Seq2SeqTrainingArguments
+from transformers.integrations import get_available_reporting_integrations
+from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
 
 from vaswani.errors import InputError
 
@@ -31,6 +34,17 @@ PAPER_UPDATES = 100_000
 UPDATES_BETWEEN_EVALUATIONS = 1000
 EVALUATIONS_OF_A_TIMED_RUN = 10
 NEVER = 1_000_000_000
+_POSITIVE = (
+    "learning_rate_factor",
+    "max_minutes",
+    "num_train_epochs",
+    "eval_steps",
+    "save_steps",
+    "logging_steps",
+)
+_METRICS = ("loss", "chrf", "bleu")
+# Numpy's generator takes no larger one.
+_LARGEST_SEED = 2**32 - 1
 _LOGGING_EXTRAS = {"tensorboard": "tensorboard", "trackio": "trackio"}
 
 
@@ -233,15 +247,31 @@ class VaswaniTrainingArguments(Seq2SeqTrainingArguments):
             "eval_sentences": 0,
             "early_stopping_patience": 1,
             "threads": 1,
+            "gradient_accumulation_steps": 1,
+            "seed": 0,
         }
         for name, minimum in least.items():
             value = getattr(self, name)
             if value is not None and value < minimum:
                 raise InputError(f"`{name}` must be at least {minimum}, got {value}.")
-        for name in ("learning_rate_factor", "max_minutes", "num_train_epochs"):
+        for name in _POSITIVE:
             value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise InputError(f"`{name}` must be above 0, got {value}.")
+            if value is not None and not 0 < value < math.inf:
+                raise InputError(f"`{name}` must be above 0 and finite, got {value}.")
+        if self.seed > _LARGEST_SEED:
+            raise InputError(f"`seed` must be at most {_LARGEST_SEED}, got {self.seed}.")
+        if self.max_steps < 1 and self.max_steps != -1:
+            raise InputError(f"`max_steps` must be at least 1, got {self.max_steps}.")
+        metric = (self.metric_for_best_model or "loss").removeprefix("eval_")
+        if metric not in _METRICS:
+            raise InputError(
+                f"`metric_for_best_model` must be one of {', '.join(_METRICS)}, got {metric!r}."
+            )
+        if metric != "loss" and not (self.predict_with_generate and self.eval_sentences):
+            raise InputError(
+                f"`metric_for_best_model` must be loss without translations, got {metric!r}. "
+                "Set `eval_sentences` above 0 and leave `predict_with_generate` on."
+            )
         if self.label_smoothing_factor:
             raise InputError(
                 f"`label_smoothing_factor` must be 0, got {self.label_smoothing_factor}. "
@@ -251,7 +281,20 @@ class VaswaniTrainingArguments(Seq2SeqTrainingArguments):
     def _check_reports(self) -> None:
         reports = [self.report_to] if isinstance(self.report_to, str) else self.report_to or []
         for service in reports:
+            if service not in (*INTEGRATION_TO_CALLBACK, "none", "all"):
+                raise InputError(
+                    "`report_to` must be none, tensorboard, trackio or another service that "
+                    f"transformers knows, got {service!r}."
+                )
             module = _LOGGING_EXTRAS.get(service)
+            if module is None and service not in (
+                *get_available_reporting_integrations(),
+                "none",
+                "all",
+            ):
+                raise InputError(
+                    f"`report_to` must name an installed package, got {service}. Install it."
+                )
             if module and importlib.util.find_spec(module) is None:
                 raise InputError(
                     f"`report_to` must name an installed package, got {service}. "
@@ -266,6 +309,18 @@ class VaswaniTrainingArguments(Seq2SeqTrainingArguments):
                 self.max_steps = NEVER if self.max_minutes else PAPER_UPDATES
 
     def _settle_evaluation(self) -> None:
+        evaluates = str(getattr(self.eval_strategy, "value", self.eval_strategy))
+        if "save_strategy" not in self.chosen and evaluates == "epoch":
+            self.save_strategy = "epoch"
+        saves = str(getattr(self.save_strategy, "value", self.save_strategy))
+        if "no" in (evaluates, saves):
+            # Without both there is no best checkpoint to go back to.
+            self.load_best_model_at_end = False
+        if evaluates == "no" and self.early_stopping_patience:
+            raise InputError(
+                "`early_stopping_patience` must be left out with `eval_strategy` no, "
+                f"got {self.early_stopping_patience}."
+            )
         if self.eval_steps is None and self.eval_strategy == "steps":
             self.eval_steps = NEVER if self.max_minutes else UPDATES_BETWEEN_EVALUATIONS
         if self.save_steps is None:

@@ -134,6 +134,11 @@ def _check_settings(
     ):
         if value is not None and value < 1:
             raise InputError(f"`{name}` must be at least 1, got {value}.")
+    check_vocab_size(vocab_size)
+
+
+def check_vocab_size(vocab_size: int) -> None:
+    """Raises InputError if control tokens and bytes alone fill the vocabulary."""
     if vocab_size <= _RESERVED:
         raise InputError(
             f"`vocab_size` must be more than {_RESERVED} ({len(SPECIAL_TOKENS)} control tokens and "

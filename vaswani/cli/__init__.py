@@ -16,6 +16,7 @@ package and keeps its traceback.
 import difflib
 import importlib
 import os
+import re
 import sys
 
 from vaswani import __version__
@@ -105,7 +106,11 @@ def _message_for_user(error: Exception) -> str | None:
     elif isinstance(error, InputError | FileNotFoundError):
         text = str(error)
     elif isinstance(error, StrictDataclassError):
-        text = str(error.__cause__ or error)
+        text = re.sub(
+            r"^Field '(\w+)' expected (.*), got \w+ \(value: (.*)\)$",
+            r"`\1` must be \2, got \3.",
+            str(error.__cause__ or error),
+        )
     elif isinstance(error, ModuleNotFoundError) and not (error.name or "").startswith("vaswani"):
         text = f"{error.name} is not installed. Install it with `pip install 'vaswani[train]'`."
     else:

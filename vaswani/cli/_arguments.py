@@ -174,7 +174,13 @@ class CommandParser(HfArgumentParser):
         if action.dest in self.required:
             return " (required)"
         default = self.defaults[action.dest]
+<<<<<<< HEAD
         if default in (None, "", "-", False, []) or "(default:" in (action.help or ""):
+=======
+        if "(default: " in (action.help or ""):
+            return ""  # the field says in words what happens without it
+        if default in (None, "", "-", False, []):
+>>>>>>> breaker
             return ""
         default = "on" if default is True else getattr(default, "value", default)
         text = json.dumps(default) if isinstance(default, list | dict) else str(default)
@@ -329,5 +335,6 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
             return options
         metavar = action.metavar or action.dest.upper()
         if action.choices:
-            metavar = "{" + ",".join(map(str, action.choices)) + "}"
+            listed = "{" + ",".join(map(str, action.choices)) + "}"
+            metavar = listed if len(listed) <= 60 else "NAME"
         return f"{options} {metavar}" + (" ..." if action.nargs == "+" else "")
