@@ -174,13 +174,7 @@ class CommandParser(HfArgumentParser):
         if action.dest in self.required:
             return " (required)"
         default = self.defaults[action.dest]
-<<<<<<< HEAD
         if default in (None, "", "-", False, []) or "(default:" in (action.help or ""):
-=======
-        if "(default: " in (action.help or ""):
-            return ""  # the field says in words what happens without it
-        if default in (None, "", "-", False, []):
->>>>>>> breaker
             return ""
         default = "on" if default is True else getattr(default, "value", default)
         text = json.dumps(default) if isinstance(default, list | dict) else str(default)

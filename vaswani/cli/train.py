@@ -11,19 +11,11 @@ from vaswani.training_run import (
 )
 
 ARGUMENTS: tuple[type, ...] = (ModelArguments, DataArguments, VaswaniTrainingArguments)
-<<<<<<< HEAD
 EXAMPLES = """
 vaswani train --data a.tsv.gz --source en --target de --preset small --max-minutes 60 --output a
 vaswani train --data a.en a.de --validation-data b.en b.de --source en --target de --output base
 vaswani train --data more.tsv --source en --target de --model a --max-steps 500 --output more
 vaswani train --config a/settings.yaml --seed 2 --output second --dry-run
-=======
-EXAMPLES = """\
-vaswani train --data train.tsv.gz --source en --target de --preset small --output-dir runs/en-de
-vaswani train --data train.en train.de --source en --target de --output-dir runs/base
-vaswani train --data more.tsv --source en --target de --model runs/en-de --output-dir runs/more
-vaswani train --config runs/en-de/settings.yaml --seed 2 --output-dir runs/second --dry-run
->>>>>>> breaker
 """
 
 
