@@ -186,7 +186,8 @@ class VaswaniGenerationMixin(GenerationMixin):
                 f"got {kind!r}."
             )
         generation_config = copy.copy(generation_config)
-        generation_config._pad_token_tensor = FillingPadId(generation_config.pad_token_id)
+        filling_pad: Any = FillingPadId(generation_config.pad_token_id)
+        generation_config._pad_token_tensor = filling_pad
         if kind == "gnmt":
             generation_config.length_penalty = GnmtLengthPenalty(generation_config.length_penalty)
         return super()._beam_search(
