@@ -227,7 +227,8 @@ def write_model_card(
     languages = [source or data.get("source"), target or data.get("target")]
     text = _render(
         folder,
-        title=name or folder.resolve().name,
+        # YAML reads this line break, which no title needs, as a space.
+        title=(name or folder.resolve().name).replace("\x85", " "),
         languages=[str(language) for language in languages if language],
         data=data,
         settings=settings,

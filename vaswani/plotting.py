@@ -36,8 +36,14 @@ def cross_attention(
     """
     batch = tokenizer(source, text_target=target, return_tensors="pt").to(model.device)
     model.eval()
-    with torch.no_grad():
-        outputs = model(**batch, output_attentions=True)
+    usual = model.config._attn_implementation
+    # The others return no weights, and the model would warn that it takes this one instead.
+    model.set_attn_implementation("eager")
+    try:
+        with torch.no_grad():
+            outputs = model(**batch, output_attentions=True)
+    finally:
+        model.set_attn_implementation(usual)
     weights = torch.cat(outputs.cross_attentions).cpu()
     return weights, _texts(tokenizer, batch["labels"][0]), _texts(tokenizer, batch["input_ids"][0])
 
