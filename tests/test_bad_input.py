@@ -31,7 +31,7 @@ def corpus(tmp_path: Path) -> Path:
         ("config-overrides", "pad_token_id=5", "the tokenizer settles it"),
         ("dropout", "1.5", "`dropout` must be a probability"),
         ("vocabulary-size", "3", "must be more than 260"),
-        ("learning-rate-factor", "inf", "must be above 0 and finite, got inf"),
+        ("learning-rate-factor", "inf", "must be finite, got inf"),
         ("max-steps", "0", "must be at least 1, got 0"),
         ("eval-steps", "0", "`eval_steps` must be above 0"),
         ("logging-steps", "0", "`logging_steps` must be above 0"),
