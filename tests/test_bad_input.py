@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from vaswani.cli import main
+from vaswani.training_arguments import VaswaniTrainingArguments
+from vaswani.translation import Translator
 
 ROOT = Path(__file__).parents[1]
 
@@ -26,9 +28,10 @@ def corpus(tmp_path: Path) -> Path:
         ("config-overrides", "[1]", "must be name=value"),
         ("config-overrides", "d_model=abc", "`d_model` must be int, got 'abc'"),
         ("config-overrides", "d_model=33", "`d_model` must be a multiple"),
+        ("config-overrides", "pad_token_id=5", "the tokenizer settles it"),
         ("dropout", "1.5", "`dropout` must be a probability"),
         ("vocabulary-size", "3", "must be more than 260"),
-        ("learning-rate-factor", "inf", "must be above 0 and finite, got inf"),
+        ("learning-rate-factor", "inf", "must be finite, got inf"),
         ("max-steps", "0", "must be at least 1, got 0"),
         ("eval-steps", "0", "`eval_steps` must be above 0"),
         ("logging-steps", "0", "`logging_steps` must be above 0"),
@@ -75,3 +78,70 @@ def test_help_states_the_default_of_a_field_once(capsys) -> None:
     assert main(["train", "--help"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert ") (default:" not in text and "(default: -1)" not in text
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("generation_config.json", "{", "generation_config.json must be JSON"),
+        ("generation_config.json", "[]", "must hold one JSON object, got list"),
+        ("generation_config.json", '{"max_length_b": -3}', "`max_length_b` must be a number"),
+        ("config.json", '{"model_type": "vaswani", "d_model": "x"}', "valid config.json"),
+        ("config.json", '{"model_type": "vaswani", "d_model": 64}', "whose weights fit"),
+    ],
+)
+def test_damaged_settings_of_a_model_folder_are_one_line(
+    tiny_folder: Path, tmp_path: Path, capfd, file: str, text: str, message: str
+) -> None:
+    (tiny_folder / file).write_text(text, encoding="utf-8")
+    source = tmp_path / "source"
+    source.write_text("a b\n", encoding="utf-8")
+    capfd.readouterr()  # what saving the model drew
+    assert main(["translate", "--model", str(tiny_folder), "--input", str(source)]) == 2
+    error = capfd.readouterr().err
+    assert error.count("\n") == 1 and message in error
+
+
+def test_search_settings_without_start_token_take_the_models(tiny_folder: Path) -> None:
+    whole = Translator.from_pretrained(tiny_folder)
+    path = tiny_folder / "generation_config.json"
+    path.write_text("{}", encoding="utf-8")
+    bare = Translator.from_pretrained(tiny_folder)
+    for name in ("decoder_start_token_id", "eos_token_id", "pad_token_id"):
+        assert getattr(bare.model.generation_config, name) == getattr(whole.model.config, name)
+
+
+def test_evaluation_has_the_options_that_its_messages_name(
+    tiny_folder: Path, tmp_path: Path, capsys
+) -> None:
+    data = tmp_path / "data.tsv"
+    data.write_bytes(b"a\tb\nno tab\nc\t\xe9\n")
+    words = ["evaluate", "--model", str(tiny_folder), "--data", str(data), "--source", "en"]
+    words += ["--target", "de", "--encoding", "latin-1", "--num-beams", "1"]
+    assert main(words) == 2
+    assert "line 2" in capsys.readouterr().err
+    assert main([*words, "--bad-lines", "skip"]) == 0
+    assert "sentences       2" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("others", [[], ["--model"]])
+def test_damaged_tokenizer_to_train_with_is_one_line(
+    corpus: Path, tiny_folder: Path, tmp_path: Path, capfd, others: list[str]
+) -> None:
+    damaged = tmp_path / "tokenizer"
+    damaged.mkdir()
+    (damaged / "tokenizer.json").write_text("{", encoding="utf-8")
+    words = ["train", "--data", str(corpus), "--source", "en", "--target", "de"]
+    words += ["--output-dir", str(tmp_path / "run"), "--tokenizer", str(damaged)]
+    capfd.readouterr()  # what saving the model drew
+    assert main([*words, *others, *[str(tiny_folder) for _ in others]]) == 2
+    error = capfd.readouterr().err
+    assert error.count("\n") == 1 and "with an intact tokenizer" in error
+
+
+@pytest.mark.parametrize("words", [["eval", "no"], ["eval", "epoch"], ["save", "no"]])
+def test_each_strategy_works_without_another_option(tmp_path: Path, words: list[str]) -> None:
+    settings = VaswaniTrainingArguments(
+        output_dir=str(tmp_path), **{f"{words[0]}_strategy": words[1]}
+    )
+    assert settings.load_best_model_at_end == (words[1] == "epoch")

@@ -208,7 +208,7 @@ def _edit_config(folder: Path, **changes: object) -> None:
         (lambda f: (f / "model.safetensors").write_bytes(b"cut off"), "with intact weights"),
         (lambda f: (f / "tokenizer.json").write_text("{}"), "with an intact tokenizer"),
         (lambda f: _edit_config(f, encoder_layers=3), "lacks model.encoder.layers.2.*and 11 more"),
-        (lambda f: _edit_config(f, encoder_ffn_dim=65), "with intact weights"),
+        (lambda f: _edit_config(f, encoder_ffn_dim=65), "whose weights fit its config"),
     ],
 )
 def test_folder_that_is_not_whole_is_refused(tiny_folder, damage, message) -> None:

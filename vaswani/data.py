@@ -333,6 +333,7 @@ def _is_hub_id(data: str) -> bool:
 def _hub_dataset(data: str, split: str) -> "datasets.Dataset":
     datasets = _import_datasets()
     path, _, configuration = data.partition(":")
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # not a line for each retry
     try:
         return datasets.load_dataset(path, configuration or None, split=split)
     except (FileNotFoundError, ConnectionError) as error:

@@ -1,21 +1,27 @@
 """Opens a model folder for use, after checking that its parts are there and belong together.
 
     open_model            a folder's model and tokenizer
+    open_tokenizer        its tokenizer alone
 
 What `from_pretrained` would only warn about (weights that are missing, a tokenizer with more
 entries than the model has rows) is refused here, in one line that names the folder.
 """
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
+from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from vaswani.configuration_vaswani import VaswaniConfig
 from vaswani.errors import InputError
+from vaswani.generation_vaswani import source_length_limit
 from vaswani.modeling_vaswani import VaswaniForConditionalGeneration
 
 _WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
@@ -36,29 +42,40 @@ def open_model(
     """
     folder = Path(folder)
     _check_parts(folder)
+    _check_search(folder / "generation_config.json")
     try:
         config = VaswaniConfig.from_pretrained(folder)
-        loaded: Any = VaswaniForConditionalGeneration.from_pretrained(
-            folder, config=config, dtype=dtype, output_loading_info=True
-        )
+        with _quiet_loading():
+            loaded: Any = VaswaniForConditionalGeneration.from_pretrained(
+                folder,
+                config=config,
+                dtype=dtype,
+                output_loading_info=True,
+                ignore_mismatched_sizes=True,
+            )
         model, found = loaded
+    except StrictDataclassError as error:
+        raise InputError(
+            f"`model` must be a folder with a valid config.json, got {folder}: {_one_line(error)}"
+        ) from error
     except (SafetensorError, RuntimeError, OSError) as error:
         raise InputError(
             f"`model` must be a folder with intact weights, got {folder}: {_one_line(error)}"
         ) from error
+    for name, stored, expected in sorted(found["mismatched_keys"]):
+        raise InputError(
+            f"`model` must be a folder whose weights fit its config.json, got {folder}, where "
+            f"{name} is {tuple(stored)} and the config says {tuple(expected)}."
+        )
     missing = sorted(found["missing_keys"])
     if missing:
         raise InputError(
             f"`model` must be a folder with all weights, got {folder}, which lacks {missing[0]}"
             + (f" and {len(missing) - 1} more." if len(missing) > 1 else ".")
         )
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, config=config)
-    except Exception as error:  # tokenizers raises plain Exception for a damaged file
-        raise InputError(
-            f"`model` must be a folder with an intact tokenizer, got {folder}: {_one_line(error)}"
-        ) from error
+    tokenizer = open_tokenizer(folder, setting="model", config=config)
     _check_sizes(folder, config, tokenizer)
+    _complete_search(folder, model)
     return model, tokenizer
 
 
@@ -97,6 +114,66 @@ def _check_sizes(folder: Path, config: VaswaniConfig, tokenizer: PreTrainedToken
             f"got {entries} and {config.source_vocab_size}. Use the tokenizer that the model was "
             "trained with, or call `model.resize_token_embeddings` and train on."
         )
+
+
+def _check_search(path: Path) -> None:
+    """Refuses a file of search settings that transformers would ignore without a word."""
+    if not path.is_file():
+        return
+    try:
+        settings = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise InputError(f"{path} must be JSON, got: {error}.") from error
+    if not isinstance(settings, dict):
+        raise InputError(f"{path} must hold one JSON object, got {type(settings).__name__}.")
+
+
+def _complete_search(folder: Path, model: VaswaniForConditionalGeneration) -> None:
+    """Takes ids that the search settings lack from the config; checks the limit of outputs."""
+    settings = model.generation_config
+    for name in ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id"):
+        if getattr(settings, name, None) is None:
+            setattr(settings, name, getattr(model.config, name))
+    try:
+        source_length_limit(settings, 1)
+    except ValueError as error:
+        raise InputError(f"{folder / 'generation_config.json'}: {error}") from error
+
+
+def open_tokenizer(folder: str | Path, *, setting: str = "tokenizer", **others: Any) -> Any:
+    """The tokenizer of a folder.
+
+    Args:
+        setting: what the message calls the folder.
+        others: of `AutoTokenizer.from_pretrained`.
+
+    Raises:
+        InputError: if it is damaged.
+        FileNotFoundError: if there is none.
+    """
+    if not (Path(folder) / "tokenizer.json").is_file():
+        raise FileNotFoundError(
+            f"`{setting}` must be a folder with tokenizer.json, got {folder}. "
+            "Leave it out to train one."
+        )
+    try:
+        return AutoTokenizer.from_pretrained(folder, **others)
+    except Exception as error:  # tokenizers raises plain Exception for a damaged file
+        raise InputError(
+            f"`{setting}` must be a folder with an intact tokenizer, got {folder}: "
+            f"{_one_line(error)}"
+        ) from error
+
+
+@contextmanager
+def _quiet_loading() -> Iterator[None]:
+    """Keeps reports of transformers back: what they tell of is refused in one line."""
+    verbosity = transformers.utils.logging.get_verbosity()
+    transformers.utils.logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        transformers.utils.logging.set_verbosity(verbosity)
 
 
 def _one_line(error: Exception) -> str:

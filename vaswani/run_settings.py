@@ -161,6 +161,8 @@ def config_overrides(arguments: ModelArguments) -> dict[str, Any]:
             raise InputError(
                 f"`config_overrides` must name fields of VaswaniConfig, got {name!r}.{remedy}"
             )
+        if arguments.model is None and name.endswith("_token_id"):
+            raise InputError(f"`{name}` must be left out, got {value!r}: the tokenizer settles it.")
         if arguments.model is not None and name not in _FREE_WITH_WEIGHTS:
             raise InputError(
                 f"`{name}` must be left as it is with `model`, got {value!r}. Free to change: "

@@ -257,7 +257,8 @@ class VaswaniTrainingArguments(Seq2SeqTrainingArguments):
         for name in _POSITIVE:
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
-                raise InputError(f"`{name}` must be above 0 and finite, got {value}.")
+                rule = "finite" if value == math.inf else "above 0"
+                raise InputError(f"`{name}` must be {rule}, got {value}.")
         if self.seed > _LARGEST_SEED:
             raise InputError(f"`seed` must be at most {_LARGEST_SEED}, got {self.seed}.")
         if self.max_steps < 1 and self.max_steps != -1:

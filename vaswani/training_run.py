@@ -21,7 +21,7 @@ from vaswani.batching import TokenBudgetBatchSampler
 from vaswani.configuration_vaswani import VaswaniConfig
 from vaswani.data import load_parallel
 from vaswani.errors import InputError
-from vaswani.model_folder import open_model
+from vaswani.model_folder import open_model, open_tokenizer
 from vaswani.modeling_vaswani import VaswaniForConditionalGeneration
 from vaswani.run_folder import (
     check_output,
@@ -150,12 +150,7 @@ def _given_parts(
     if arguments.model is None:
         if arguments.tokenizer is None:
             return None, None
-        if not (Path(arguments.tokenizer) / "tokenizer.json").is_file():
-            raise FileNotFoundError(
-                "`tokenizer` must be a folder with tokenizer.json, "
-                f"got {arguments.tokenizer}. Leave it out to train one."
-            )
-        tokenizer = VaswaniTokenizer.from_pretrained(arguments.tokenizer)
+        tokenizer = open_tokenizer(arguments.tokenizer)
         # What the tables cannot hold shows without reading the corpus.
         config = VaswaniConfig.from_preset(
             arguments.preset or "base", **{"vocab_size": len(tokenizer), **overrides}
@@ -164,7 +159,7 @@ def _given_parts(
         return None, tokenizer
     model, tokenizer = open_model(arguments.model)
     if arguments.tokenizer is not None:
-        tokenizer = VaswaniTokenizer.from_pretrained(arguments.tokenizer)
+        tokenizer = open_tokenizer(arguments.tokenizer)
         check_tokenizer_fits(tokenizer, model.config)
     if overrides:
         model = VaswaniForConditionalGeneration.from_pretrained(arguments.model, **overrides)

@@ -10,6 +10,7 @@ others: files and lines (the command line), sentence boundaries (`sentences`), b
 
 import copy
 import logging
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -247,6 +248,8 @@ class Translator:
         config.num_return_sequences = num_return_sequences
         config.do_sample = False
         if length_penalty is not None:
+            if not math.isfinite(length_penalty):
+                raise InputError(f"`length_penalty` must be finite, got {length_penalty}.")
             config.length_penalty = length_penalty
         if max_new_tokens is not None:
             _check_at_least("max_new_tokens", max_new_tokens, 1)

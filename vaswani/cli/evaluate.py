@@ -7,7 +7,7 @@ With --hypotheses and --references: BLEU and chrF of two files.
 import json
 import sys
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from tqdm import tqdm
 
@@ -42,6 +42,10 @@ class EvaluateArguments:
     )
     target: str | None = field(
         default=None, metadata={"metavar": "CODE", "help": "target language, such as de"}
+    )
+    encoding: str = field(default="utf-8", metadata={"help": "encoding of the data"})
+    bad_lines: Literal["error", "skip"] = field(
+        default="error", metadata={"help": "what to do with malformed lines of --data"}
     )
     hypotheses: str | None = field(
         default=None, metadata={"metavar": "FILE", "help": "finished translations, one a line"}
@@ -88,7 +92,9 @@ def run(what: EvaluateArguments, search: SearchArguments, computing: ComputeArgu
 
     if what.model is None:
         hypotheses, references = (
-            list(read_lines(path)) for path in (what.hypotheses, what.references) if path
+            list(read_lines(path, encoding=what.encoding))
+            for path in (what.hypotheses, what.references)
+            if path
         )
         figures = corpus_scores(hypotheses, references)
     else:
@@ -108,7 +114,13 @@ def _figures_of_model(
 
     assert what.model and what.source and what.target  # EvaluateArguments has seen to it
     data = what.data[0] if len(what.data) == 1 else what.data
-    pairs = load_parallel(data, source=what.source, target=what.target)["translation"]
+    pairs = load_parallel(
+        data,
+        source=what.source,
+        target=what.target,
+        encoding=what.encoding,
+        bad_lines=what.bad_lines,
+    )["translation"]
     sources = [pair[what.source] for pair in pairs]
     references = [pair[what.target] for pair in pairs]
     translator = computing.load(what.model)
