@@ -1,6 +1,7 @@
 """Other scores than Equation 1, and hard attention: values, gradients, caches, what is refused.
 
-Values and gradients of all layers are in test_modeling_reference.py; here are the claims beside.
+Values and gradients of whole models are in test_modeling_reference.py, caches in
+test_modeling_caches.py.
 """
 
 import math
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 import reference
 import torch
-from tiny_model import decisive_model, leaves, padded, sentences, tiny_config, tiny_model
+from tiny_model import leaves, padded, sentences, tiny_config, tiny_model
 from transformers import AutoModelForSeq2SeqLM
 
 from vaswani import VaswaniForConditionalGeneration
@@ -41,13 +42,12 @@ def test_additive_score_is_that_of_bahdanau() -> None:
     score = VaswaniAdditiveScore(heads=2, d_k=3).double()
     torch.nn.init.normal_(score.weight)
     query, key = torch.randn(1, 2, 4, 3).double(), torch.randn(1, 2, 5, 3).double()
-    scores = score(query, key)
+    scores, v = score(query, key).detach(), score.weight.tolist()
     for head in range(2):
         for i in range(4):
             for j in range(5):
                 expected = sum(
-                    float(score.weight[head, f])
-                    * math.tanh(float(query[0, head, i, f]) + float(key[0, head, j, f]))
+                    v[head][f] * math.tanh(float(query[0, head, i, f] + key[0, head, j, f]))
                     for f in range(3)
                 )
                 assert scores[0, head, i, j].item() == pytest.approx(expected, abs=1e-12)
@@ -177,42 +177,6 @@ def test_scores_far_below_zero_leave_a_masked_row_finite() -> None:
     mask = torch.full((1, 1, 2, 3), torch.finfo(torch.float16).min).half()
     context, weights = eager_attention_forward(attention, query, key, key, mask, 1.0)
     assert not weights.any() and not context.any()
-
-
-@pytest.mark.parametrize("other", OTHERS)
-def test_logits_with_a_cache_equal_those_without(other: str) -> None:
-    model = tiny_model(**OTHERS[other]).double()
-    input_ids, mask = padded(SOURCES)
-    decoder_ids = torch.tensor([[1, 5, 6, 7, 8], [1, 9, 4, 4, 10], [1, 30, 2, 11, 12]])
-    with torch.no_grad():
-        full = model(input_ids=input_ids, attention_mask=mask, decoder_input_ids=decoder_ids)
-        cache, steps = None, []
-        for step in range(5):
-            output = model(
-                input_ids=input_ids,
-                attention_mask=mask,
-                decoder_input_ids=decoder_ids[:, step : step + 1],
-                cache=cache,
-                use_cache=True,
-            )
-            cache = output.cache
-            steps.append(output.logits)
-    torch.testing.assert_close(torch.cat(steps, dim=1), full.logits, **EXACT)
-
-
-@pytest.mark.parametrize("other", OTHERS)
-@pytest.mark.parametrize("num_beams", [1, 3])
-def test_caches_do_not_change_a_translation(other: str, num_beams: int) -> None:
-    model = decisive_model(**OTHERS[other])
-    input_ids, mask = padded(sentences(9, [5, 2, 4]))
-
-    def found(**options: Any) -> list[list[int]]:
-        options |= {"num_beams": num_beams, "max_new_tokens": 6}
-        return model.generate(input_ids, attention_mask=mask, **options).tolist()
-
-    expected = found(use_cache=False)
-    assert found(use_cache=True) == expected
-    assert found(cache_implementation="static") == expected
 
 
 @pytest.mark.parametrize("other", OTHERS)

@@ -129,7 +129,8 @@ def test_loss_and_decoder_inputs_from_labels_equal_those_of_marian(shared: bool)
     theirs = marian(shared)
     ours = vaswani(theirs)
     inputs = batch(shared)
-    expected_ids = inputs.pop("decoder_input_ids")
+    del inputs["decoder_input_ids"]
+    expected_ids = theirs.prepare_decoder_input_ids_from_labels(inputs["labels"])
     assert torch.equal(ours.prepare_decoder_input_ids_from_labels(inputs["labels"]), expected_ids)
     with torch.no_grad():
         expected, got = theirs(**inputs).loss, ours(**inputs).loss
