@@ -4,11 +4,13 @@ It shares no code with the package and uses no `torch.nn` module: loops over sen
 positions, vectors one at a time, every formula written out as the paper prints it. Weights come
 from a state dict with the names of a saved model, settings from a plain dict. Autograd works.
 
-    sinusoid                                     3.5
-    attend                                       3.2.1, 3.2.2
-    encode, decode, logits                       3.1, 3.3, 3.4
+    sinusoid, embed                              3.4, 3.5
+    feed_forward                                 3.3
+    sublayer, encode, decode, logits                       3.1, 3.3, 3.4
     smoothed_loss                                5.4
     greedy, beam_search, best_of_all             6.1
+
+Attention, 3.2, is in `reference_attention.py`.
 
 Shapes: B batch, S source tokens, T target tokens, D d_model, W vocabulary entries.
 """
@@ -18,6 +20,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from reference_attention import attend, linear
 from torch import Tensor
 
 Weights = dict[str, Tensor]
@@ -33,6 +36,12 @@ PAPER: Settings = {
     "decoder_attention_heads": 8,
     "d_k": None,
     "d_v": None,
+    "position_encoding": "sinusoidal",
+    "position_layout": "interleaved",
+    "normalize_before": False,
+    "activation_function": "relu",
+    "attention_score": "scaled_dot_product",
+    "hard_attention": False,
     "layer_norm_eps": 1e-6,
     "pad_token_id": 0,
     "encoder_pad_token_id": None,
@@ -49,24 +58,21 @@ def real_tokens(settings: Settings, source: list[int]) -> list[bool]:
     return [token != pad for token in source]
 
 
-def sinusoid(position: int, d_model: int) -> Tensor:
+def sinusoid(position: int, d_model: int, layout: str = "interleaved") -> Tensor:
     """Position vector `(D,)` in float64: sines at even features, cosines at odd ones.
 
-    Source: Section 3.5.
+    Source: Section 3.5. With the layout "halves" all sines come before all cosines.
     """
     vector = torch.zeros(d_model, dtype=torch.float64)
+    sines = (d_model + 1) // 2
     for feature in range(d_model):
-        pair = feature // 2
+        if layout == "halves":
+            pair, is_sine = feature % sines, feature < sines
+        else:
+            pair, is_sine = feature // 2, feature % 2 == 0
         angle = position / 10000 ** (2 * pair / d_model)
-        vector[feature] = math.sin(angle) if feature % 2 == 0 else math.cos(angle)
+        vector[feature] = math.sin(angle) if is_sine else math.cos(angle)
     return vector
-
-
-def linear(weights: Weights, name: str, vector: Tensor) -> Tensor:
-    """Product of the matrix called `name` and `vector`, plus its bias where there is one."""
-    product = weights[f"{name}.weight"] @ vector
-    bias = weights.get(f"{name}.bias")
-    return product if bias is None else product + bias
 
 
 def layer_norm(weights: Weights, name: str, vector: Tensor, epsilon: float) -> Tensor:
@@ -77,83 +83,69 @@ def layer_norm(weights: Weights, name: str, vector: Tensor, epsilon: float) -> T
     return weights[f"{name}.weight"] * normal + weights[f"{name}.bias"]
 
 
-def softmax(scores: list[Tensor]) -> list[Tensor]:
-    """Weights that sum to 1 and are proportional to exp(score)."""
-    largest = max(float(score.detach()) for score in scores)
-    powers = [torch.exp(score - largest) for score in scores]
-    total = sum(powers[1:], start=powers[0])
-    return [power / total for power in powers]
+def activate(function: str, x: Tensor) -> Tensor:
+    """Each number after the function; max(0, x) is the paper's."""
+    if function == "relu":
+        return torch.where(x > 0, x, torch.zeros_like(x))
+    if function == "gelu":
+        return x * (1 + torch.erf(x / math.sqrt(2))) / 2
+    if function in ("swish", "silu"):
+        return x / (1 + torch.exp(-x))
+    if function == "tanh":
+        return (torch.exp(x) - torch.exp(-x)) / (torch.exp(x) + torch.exp(-x))
+    raise ValueError(f"`activation_function` is unknown here, got {function}.")
 
 
-def head_sizes(settings: Settings, heads: int) -> tuple[int, int]:
-    """`d_k` and `d_v`, by default `d_model / heads` each."""
-    return (
-        settings["d_k"] or settings["d_model"] // heads,
-        settings["d_v"] or settings["d_model"] // heads,
-    )
-
-
-def attend(
-    weights: Weights,
-    name: str,
-    settings: Settings,
-    heads: int,
-    queries: list[Tensor],
-    memory: list[Tensor],
-    may_attend: Callable[[int, int], bool],
-) -> list[Tensor]:
-    """Multi-head attention of every query over `memory`; nothing visible gives a zero context.
-
-    Source: Sections 3.2.1 and 3.2.2.
-    """
-    d_k, d_v = head_sizes(settings, heads)
-    all_queries = [linear(weights, f"{name}.q_proj", vector) for vector in queries]
-    all_keys = [linear(weights, f"{name}.k_proj", vector) for vector in memory]
-    all_values = [linear(weights, f"{name}.v_proj", vector) for vector in memory]
-    results = []
-    for i, query in enumerate(all_queries):
-        contexts = []
-        visible = [j for j in range(len(memory)) if may_attend(i, j)]
-        for head in range(heads):
-            context = torch.zeros(d_v, dtype=query.dtype)
-            if visible:
-                of_keys = slice(head * d_k, (head + 1) * d_k)
-                scores = [
-                    (query[of_keys] * all_keys[j][of_keys]).sum() / math.sqrt(d_k) for j in visible
-                ]
-                for weight, j in zip(softmax(scores), visible, strict=True):
-                    context = context + weight * all_values[j][head * d_v : (head + 1) * d_v]
-            contexts.append(context)
-        results.append(linear(weights, f"{name}.out_proj", torch.cat(contexts)))
-    return results
-
-
-def feed_forward(weights: Weights, name: str, vector: Tensor) -> Tensor:
+def feed_forward(weights: Weights, name: str, settings: Settings, vector: Tensor) -> Tensor:
     """`max(0, xW1 + b1)W2 + b2`. Source: Section 3.3."""
     inner = linear(weights, f"{name}.fc1", vector)
-    positive = torch.where(inner > 0, inner, torch.zeros_like(inner))
-    return linear(weights, f"{name}.fc2", positive)
+    return linear(weights, f"{name}.fc2", activate(settings["activation_function"], inner))
 
 
 def embed(weights: Weights, stack: str, settings: Settings, tokens: list[int]) -> list[Tensor]:
-    """Embedding times sqrt(d_model) plus the position's sinusoid. Source: Sections 3.4, 3.5."""
+    """Embedding times sqrt(d_model) plus the position's vector. Source: Sections 3.4, 3.5."""
     table = weights[f"model.{stack}.embed_tokens.weight"]
     d_model = settings["d_model"]
-    return [
-        table[token] * math.sqrt(d_model) + sinusoid(position, d_model).to(table.dtype)
-        for position, token in enumerate(tokens)
-    ]
+    states = []
+    for position, token in enumerate(tokens):
+        if settings["position_encoding"] == "learned":
+            where = weights[f"model.{stack}.embed_positions.weight"][position]
+        else:
+            where = sinusoid(position, d_model, settings["position_layout"]).to(table.dtype)
+        states.append(table[token] * math.sqrt(d_model) + where)
+    return states
 
 
-def add_and_norm(
-    weights: Weights, name: str, settings: Settings, before: list[Tensor], change: list[Tensor]
+def sublayer(
+    weights: Weights,
+    norm: str,
+    settings: Settings,
+    states: list[Tensor],
+    change: Callable[[list[Tensor]], list[Tensor]],
 ) -> list[Tensor]:
-    """LayerNorm(x + Sublayer(x)) at every position. Source: Section 3.1."""
+    """LayerNorm(x + Sublayer(x)) at every position, or x + Sublayer(LayerNorm(x)).
+
+    Source: Section 3.1; the latter is what the authors' code does from its second version on.
+    """
     epsilon = settings["layer_norm_eps"]
-    return [
-        layer_norm(weights, name, old + new, epsilon)
-        for old, new in zip(before, change, strict=True)
-    ]
+
+    def normal(vectors: list[Tensor]) -> list[Tensor]:
+        return [layer_norm(weights, norm, vector, epsilon) for vector in vectors]
+
+    before = settings["normalize_before"]
+    changes = change(normal(states) if before else states)
+    sums = [old + new for old, new in zip(states, changes, strict=True)]
+    return sums if before else normal(sums)
+
+
+def last_norm(
+    weights: Weights, stack: str, settings: Settings, states: list[Tensor]
+) -> list[Tensor]:
+    """The norm at the end of a stack whose sub-layers have theirs at their beginning."""
+    if not settings["normalize_before"]:
+        return states
+    epsilon = settings["layer_norm_eps"]
+    return [layer_norm(weights, f"model.{stack}.layer_norm", state, epsilon) for state in states]
 
 
 def encode(
@@ -166,19 +158,21 @@ def encode(
         real: `S` booleans, `True` = may be attended to. By default all that are not padding.
     """
     settings = {**PAPER, **settings}
-    if real is None:
-        real = real_tokens(settings, source)
+    shown = real_tokens(settings, source) if real is None else real
     heads = settings["encoder_attention_heads"]
     states = embed(weights, "encoder", settings, source)
     for number in range(settings["encoder_layers"]):
         layer = f"model.encoder.layers.{number}"
-        change = attend(
-            weights, f"{layer}.self_attn", settings, heads, states, states, lambda i, j: real[j]
-        )
-        states = add_and_norm(weights, f"{layer}.self_attn_layer_norm", settings, states, change)
-        change = [feed_forward(weights, f"{layer}.feed_forward", state) for state in states]
-        states = add_and_norm(weights, f"{layer}.final_layer_norm", settings, states, change)
-    return states
+
+        def look_around(x: list[Tensor], name: str = f"{layer}.self_attn") -> list[Tensor]:
+            return attend(weights, name, settings, heads, x, x, lambda i, j: shown[j])
+
+        def transform(x: list[Tensor], name: str = f"{layer}.feed_forward") -> list[Tensor]:
+            return [feed_forward(weights, name, settings, state) for state in x]
+
+        states = sublayer(weights, f"{layer}.self_attn_layer_norm", settings, states, look_around)
+        states = sublayer(weights, f"{layer}.final_layer_norm", settings, states, transform)
+    return last_norm(weights, "encoder", settings, states)
 
 
 def decode(
@@ -194,17 +188,20 @@ def decode(
     states = embed(weights, "decoder", settings, target)
     for number in range(settings["decoder_layers"]):
         layer = f"model.decoder.layers.{number}"
-        change = attend(
-            weights, f"{layer}.self_attn", settings, heads, states, states, lambda i, j: j <= i
-        )
-        states = add_and_norm(weights, f"{layer}.self_attn_layer_norm", settings, states, change)
-        change = attend(
-            weights, f"{layer}.encoder_attn", settings, heads, states, memory, lambda i, j: real[j]
-        )
-        states = add_and_norm(weights, f"{layer}.encoder_attn_layer_norm", settings, states, change)
-        change = [feed_forward(weights, f"{layer}.feed_forward", state) for state in states]
-        states = add_and_norm(weights, f"{layer}.final_layer_norm", settings, states, change)
-    return states
+
+        def look_back(x: list[Tensor], name: str = f"{layer}.self_attn") -> list[Tensor]:
+            return attend(weights, name, settings, heads, x, x, lambda i, j: j <= i)
+
+        def look_over(x: list[Tensor], name: str = f"{layer}.encoder_attn") -> list[Tensor]:
+            return attend(weights, name, settings, heads, x, memory, lambda i, j: real[j])
+
+        def transform(x: list[Tensor], name: str = f"{layer}.feed_forward") -> list[Tensor]:
+            return [feed_forward(weights, name, settings, state) for state in x]
+
+        states = sublayer(weights, f"{layer}.self_attn_layer_norm", settings, states, look_back)
+        states = sublayer(weights, f"{layer}.encoder_attn_layer_norm", settings, states, look_over)
+        states = sublayer(weights, f"{layer}.final_layer_norm", settings, states, transform)
+    return last_norm(weights, "decoder", settings, states)
 
 
 def logits(

@@ -56,10 +56,28 @@ RULES: list[tuple[dict[str, Any], str]] = [
         {"decoder_attention_heads": 3},
         r"`d_model` must be a multiple of `decoder_attention_heads`, got 32 and 3\. .*`d_k`.*`d_v`",
     ),
-    (
-        {"encoder_attention_heads": 3, "decoder_attention_heads": 3, "d_k": 10},
-        r"`d_model` must be a multiple of `encoder_attention_heads`, got 32 and 3\.",
+    *(
+        (
+            {"encoder_attention_heads": 3, "decoder_attention_heads": 3, given: 10},
+            rf"`{left_out}` must be set beside `{given}` where it does not follow from `d_model` / "
+            r"`encoder_attention_heads`, got None with 32 / 3\.",
+        )
+        for given, left_out in (("d_k", "d_v"), ("d_v", "d_k"))
     ),
+    (
+        {"decoder_attention_heads": 5, "d_k": 6},
+        r"`d_v` must be set beside `d_k` .* `decoder_attention_heads`, got None with 32 / 5\.",
+    ),
+    *(
+        ({name: "other"}, rf"`{name}` must be one of {words}\b.*, got 'other'\.")
+        for name, words in (
+            ("position_encoding", "sinusoidal, learned"),
+            ("position_layout", "interleaved, halves"),
+            ("attention_score", "scaled_dot_product, dot, additive"),
+            ("activation_function", "gelu"),
+        )
+    ),
+    ({"activation_function": "prelu"}, r"`activation_function` must be .*, got 'prelu'\."),
     (
         {"tie_word_embeddings": False},
         r"`tie_word_embeddings` must be True when `share_encoder_decoder_embeddings` is, "
@@ -110,6 +128,12 @@ WRONG_TYPES = [
     {"attention_bias": 1},
     {"output_bias": "yes"},
     {"smoothing_formula": 3},
+    {"position_encoding": None},
+    {"position_layout": 1},
+    {"attention_score": True},
+    {"activation_function": None},
+    {"hard_attention": "yes"},
+    {"normalize_before": 0},
     {"tie_word_embeddings": "true"},
     {"pad_token_id": None},
     {"eos_token_id": "</s>"},
@@ -201,6 +225,9 @@ def test_defaults_are_the_papers_base_model() -> None:
     assert ids == (0, 1, 2, 3)
     assert config.decoder_start_token_id == config.bos_token_id
     assert config.share_encoder_decoder_embeddings and config.tie_word_embeddings
+    assert (config.position_encoding, config.position_layout) == ("sinusoidal", "interleaved")
+    assert (config.attention_score, config.activation_function) == ("scaled_dot_product", "relu")
+    assert (config.normalize_before, config.hard_attention) == (False, False)
 
 
 @pytest.mark.parametrize(

@@ -207,6 +207,35 @@ def test_package_tokenizer_loads_without_trusting_remote_code(
     assert loaded(SENTENCES)["input_ids"] == tokenizer(SENTENCES)["input_ids"]
 
 
+def test_other_architectures_work_without_the_package(
+    tokenizer: VaswaniTokenizer, batch, tmp_path: Path
+) -> None:
+    """Each of the Hub files beside the paper's own is there and runs."""
+    torch.manual_seed(1)
+    config = VaswaniConfig.from_preset(
+        "tiny",
+        vocab_size=len(tokenizer),
+        d_k=24,
+        position_encoding="learned",
+        max_position_embeddings=48,
+        attention_score="additive",
+        normalize_before=True,
+        activation_function="swish",
+        share_encoder_decoder_embeddings=False,
+        tie_word_embeddings=False,
+        output_bias=True,
+    )
+    model = VaswaniForConditionalGeneration(config).eval()
+    model.save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    check_self_contained(tmp_path / "model")
+    _, outputs = load_elsewhere(tmp_path / "model", batch, tmp_path)
+    with torch.no_grad():
+        assert torch.equal(outputs["logits"], model(**batch).logits)
+        generated = model.generate(batch["input_ids"], max_new_tokens=8)
+    assert torch.equal(outputs["generated"], generated)
+
+
 def test_base_model_alone_loads_without_the_package(model, folder: Path, tmp_path: Path) -> None:
     """AutoModel must work for a folder that was saved from VaswaniModel, too."""
     model.model.save_pretrained(tmp_path)

@@ -239,6 +239,7 @@ def test_files_of_unequal_length_are_refused_with_both_counts(
         ({"config_overrides": "d_model"}, "must be name=value,name=value, got 'd_model'"),
         ({"model": "x", "preset": "base"}, "`preset` must be left out with `model`, got base"),
         ({"model": "x", "config_overrides": "d_model=8"}, "`d_model` must be left as it is"),
+        ({"config_overrides": "hard_attention=true"}, "`hard_attention` must be False in training"),
     ],
 )
 def test_impossible_model_settings_are_refused(settings: dict[str, Any], message: str) -> None:
@@ -265,6 +266,34 @@ def test_long_pairs_are_left_out_and_counted(tmp_path: Path, capsys: pytest.Capt
     words[words.index("--validation-split") + 1] = "0"
     assert main([*words, "--dry-run"]) == 0
     assert "1 training pairs left out" in capsys.readouterr().err
+
+
+def test_pairs_beyond_learned_positions_are_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    """Of both sets and before the first update; what is left trains and is evaluated."""
+    short, long = reversal_pairs(60, longest=3), [("eins " * 50, "eins " * 50)] * 2
+    train = write_tsv(tmp_path / "train.tsv", [*short, *long])
+    dev = write_tsv(tmp_path / "dev.tsv", [*short[:4], *long])
+    learned = f"{SIZES},position_encoding=learned,max_position_embeddings=30"
+    words = flags(train, tmp_path / "run", *new("--validation-data", str(dev)))
+    words[words.index(SIZES)] = learned
+    del words[words.index("--validation-split") : words.index("--validation-split") + 2]
+    assert main(words) == 0
+    log = capsys.readouterr().err
+    reason = "pairs left out: a side has more than `max_position_embeddings` = 30 tokens"
+    assert f"2 training {reason}" in log and f"2 validation {reason}" in log
+    assert json.loads((tmp_path / "run" / "scores.json").read_text())["pairs"] == 4
+
+
+def test_a_model_with_hard_attention_is_no_start(tmp_path: Path, finished: Path) -> None:
+    model = AutoModelForSeq2SeqLM.from_pretrained(finished, hard_attention=True)
+    model.save_pretrained(tmp_path / "hard")
+    AutoTokenizer.from_pretrained(finished).save_pretrained(tmp_path / "hard")
+    data = DataArguments(["nowhere.tsv"], "en", "de")
+    args = VaswaniTrainingArguments(output_dir=str(tmp_path / "run"))
+    with pytest.raises(InputError, match="`hard_attention` must be False in training, got True"):
+        run_training(ModelArguments(model=str(tmp_path / "hard")), data, args)
 
 
 def run_arguments(corpus: Path, output: Path, **settings: Any) -> tuple[Any, Any, Any]:

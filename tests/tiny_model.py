@@ -47,7 +47,19 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "share_encoder_decoder_embeddings": False,
     },
     "biases": {"attention_bias": True, "output_bias": True},
+    "learned_positions": {"position_encoding": "learned", "max_position_embeddings": 12},
+    "odd_halves": {
+        "position_layout": "halves",
+        "d_model": 33,
+        "encoder_attention_heads": 3,
+        "decoder_attention_heads": 11,
+    },
+    "pre_norm": {"normalize_before": True, "activation_function": "gelu"},
+    "dot": {"attention_score": "dot", "activation_function": "swish"},
+    "additive": {"attention_score": "additive", "d_k": 5, "activation_function": "tanh"},
 }
+# No fused kernel computes these scores.
+EAGER_ONLY = ("dot", "additive")
 
 
 def tiny_config(**settings: Any) -> VaswaniConfig:

@@ -16,9 +16,17 @@ from typing import Any
 
 from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
+from transformers.activations import ACT2FN
 
-SMOOTHING_FORMULAS = ("uniform", "others", "others_not_pad")
-"""How label smoothing spreads its mass; see `VaswaniConfig.smoothing_formula`."""
+CHOICES: dict[str, tuple[str, ...]] = {
+    "smoothing_formula": ("uniform", "others", "others_not_pad"),
+    "position_encoding": ("sinusoidal", "learned"),
+    "position_layout": ("interleaved", "halves"),
+    "attention_score": ("scaled_dot_product", "dot", "additive"),
+    # Those with weights of their own are left out: they are no functions, as section 3.3 has it.
+    "activation_function": tuple(name for name in ACT2FN if name not in ("prelu", "xielu")),
+}
+"""The values of each field that takes one of several words; see `VaswaniConfig`."""
 
 PRESETS: dict[str, dict[str, Any]] = {
     "base": {},
@@ -93,7 +101,16 @@ class VaswaniConfig(PreTrainedConfig):
         attention_dropout: probability of dropping an attention weight. The paper has none.
         activation_dropout: probability of dropping an inner feature of the feed-forward layers.
             The paper has none.
+        attention_score: how well a query q matches a key k: "scaled_dot_product", q k / sqrt(d_k);
+            "dot", q k (Luong); "additive", v tanh(q + k) with a learned v per head (Bahdanau). The
+            last two run in plain PyTorch only, and additive keeps d_k numbers for each score.
+        hard_attention: whether the best key gets all the weight, to look at alignments. For
+            inference only: it gives the scores no gradient, and training mode refuses it.
         attention_bias: whether the four projections of attention have a bias. The paper's don't.
+        activation_function: what stands between the two layers of the feed-forward: "relu", the
+            paper's, or another function of transformers (`ACT2FN`) that has no weights.
+        normalize_before: whether layer normalization comes before each sub-layer, and once more
+            at the end of each stack ("pre-norm"), not after each residual sum.
         output_bias: whether the projection to the vocabulary has a bias. The paper's doesn't.
         layer_norm_eps: what layer normalization adds to the variance. 1e-6 as in the authors'
             code; the paper gives none.
@@ -103,8 +120,11 @@ class VaswaniConfig(PreTrainedConfig):
             right one and padding included (torch, transformers); "others", all but the right one
             (tensor2tensor, fairseq); "others_not_pad", all but the right one and padding
             (OpenNMT, JoeyNMT). The paper does not say.
-        max_position_embeddings: the longest sequence, in tokens, that the model is meant for.
-            It limits nothing: sinusoids go on beyond it.
+        position_encoding: "sinusoidal", or "learned", a table for each side (Table 3, row E).
+        position_layout: where a sinusoid's features lie: "interleaved", sine and cosine of one
+            frequency side by side as in the paper; "halves", all sines first (Marian, Sockeye).
+        max_position_embeddings: the longest sequence, in tokens, that the model is meant for. It
+            is the length of learned tables; sinusoids go on beyond it.
         share_encoder_decoder_embeddings: whether source and target use one embedding table.
         tie_word_embeddings: whether the target's table is the projection to the vocabulary too.
             With both true, one table has three owners (the paper, section 3.4).
@@ -149,11 +169,17 @@ class VaswaniConfig(PreTrainedConfig):
     dropout: float | int = 0.1
     attention_dropout: float | int = 0.0
     activation_dropout: float | int = 0.0
+    attention_score: str = "scaled_dot_product"
+    hard_attention: bool = False
     attention_bias: bool = False
+    activation_function: str = "relu"
+    normalize_before: bool = False
     output_bias: bool = False
     layer_norm_eps: float | int = 1e-6
     label_smoothing: float | int = 0.1
     smoothing_formula: str = "uniform"
+    position_encoding: str = "sinusoidal"
+    position_layout: str = "interleaved"
     max_position_embeddings: int = 1024
     share_encoder_decoder_embeddings: bool = True
     tie_word_embeddings: bool = True
@@ -205,6 +231,16 @@ class VaswaniConfig(PreTrainedConfig):
         return self.pad_token_id if own is None else own
 
     @property
+    def position_limit(self) -> int | None:
+        """Most tokens of a source, and of what the decoder reads; `None` where nothing ends."""
+        return self.max_position_embeddings if self.position_encoding == "learned" else None
+
+    @property
+    def needs_eager_attention(self) -> bool:
+        """Whether only plain PyTorch computes this attention, and no fused kernel does."""
+        return self.hard_attention or self.attention_score != "scaled_dot_product"
+
+    @property
     def qk_head_dim(self) -> int | None:
         """Features of a key per decoder head where a value has another number, else `None`.
 
@@ -227,6 +263,7 @@ class VaswaniConfig(PreTrainedConfig):
         """Rejects settings that no weights could satisfy; runs on creation and on saving."""
         self._check_sizes()
         self._check_rates()
+        self._check_choices()
         self._check_heads()
         self._check_tables()
         self._check_token_ids()
@@ -252,21 +289,30 @@ class VaswaniConfig(PreTrainedConfig):
                 f"`layer_norm_eps` must be a positive number, got {self.layer_norm_eps}. "
                 "The authors' code has 1e-6."
             )
-        if self.smoothing_formula not in SMOOTHING_FORMULAS:
-            raise ValueError(
-                f"`smoothing_formula` must be one of {', '.join(SMOOTHING_FORMULAS)}, "
-                f"got {self.smoothing_formula!r}."
-            )
+
+    def _check_choices(self) -> None:
+        for name, words in CHOICES.items():
+            value = getattr(self, name)
+            if value not in words:
+                raise ValueError(f"`{name}` must be one of {', '.join(words)}, got {value!r}.")
 
     def _check_heads(self) -> None:
         for side in ("encoder", "decoder"):
             heads = getattr(self, f"{side}_attention_heads")
-            if None in (self.d_k, self.d_v) and self.d_model % heads:
+            unset = [name for name in ("d_k", "d_v") if getattr(self, name) is None]
+            if not unset or self.d_model % heads == 0:
+                continue
+            if len(unset) == 1:
+                other = "d_v" if unset == ["d_k"] else "d_k"
                 raise ValueError(
-                    f"`d_model` must be a multiple of `{side}_attention_heads`, "
-                    f"got {self.d_model} and {heads}. "
-                    "Set `d_k` and `d_v` to choose the width of a head freely."
+                    f"`{unset[0]}` must be set beside `{other}` where it does not follow from "
+                    f"`d_model` / `{side}_attention_heads`, got None with {self.d_model} / {heads}."
                 )
+            raise ValueError(
+                f"`d_model` must be a multiple of `{side}_attention_heads`, "
+                f"got {self.d_model} and {heads}. "
+                "Set `d_k` and `d_v` to choose the width of a head freely."
+            )
 
     def _check_tables(self) -> None:
         if self.share_encoder_decoder_embeddings and not self.tie_word_embeddings:

@@ -154,11 +154,12 @@ def evaluate_translator(
         )
     if not sources:
         raise InputError("`sources` must hold at least one text, got none.")
+    # First, since a text that is too long for the model must not be found out after the search.
+    likelihoods = translator.score(sources, references)
     start = time.perf_counter()
     translations = translator.translate(sources, progress=progress, **search)
     seconds = time.perf_counter() - start
     scores = corpus_scores([translation.text for translation in translations], references)
-    likelihoods = translator.score(sources, references)
     loss = -sum(s.log_probability for s in likelihoods) / sum(s.tokens for s in likelihoods)
     scores |= {
         "loss": loss,

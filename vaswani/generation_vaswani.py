@@ -19,6 +19,9 @@ from torch import Tensor
 from transformers import GenerationConfig, PreTrainedConfig
 from transformers.generation import GenerationMixin, StoppingCriteria, StoppingCriteriaList
 
+from .masks_vaswani import source_mask
+from .positions_vaswani import check_positions
+
 LENGTH_PENALTY_TYPES = ("gnmt", "power")
 
 
@@ -105,15 +108,17 @@ class VaswaniGenerationMixin(GenerationMixin):
         generation_config: GenerationConfig,
     ) -> dict[str, Any]:
         """Makes a missing mask by the rule of `forward`, for encoder, decoder and cap alike."""
-        if model_kwargs.get("attention_mask") is None:
-            mask = None
-            if inputs_tensor.dim() == 2:
-                mask = self.infer_attention_mask(inputs_tensor)
-            if mask is None:
-                mask = torch.ones(
-                    inputs_tensor.shape[:2], dtype=torch.long, device=inputs_tensor.device
-                )
-            model_kwargs["attention_mask"] = mask
+        mask = source_mask(
+            self.config,
+            inputs_tensor,
+            model_kwargs.get("attention_mask"),
+            model_kwargs.pop("source_lengths", None),
+        )
+        if mask is None:
+            mask = torch.ones(
+                inputs_tensor.shape[:2], dtype=torch.long, device=inputs_tensor.device
+            )
+        model_kwargs["attention_mask"] = mask
         return super()._maybe_prepare_encoder_kwargs_for_generation(
             inputs_tensor, model_kwargs, model_input_name, generation_config
         )
@@ -127,7 +132,15 @@ class VaswaniGenerationMixin(GenerationMixin):
         input_ids_length: int,
         inputs_tensor: Tensor,
     ) -> GenerationConfig:
-        """Lets the longest source of the batch set the length unless the user set a smaller one."""
+        """Lets the longest source of the batch set the length unless the user set a smaller one.
+
+        Learned positions set an end of their own: the decoder reads at most as many tokens as its
+        table has rows, and gives one more than it reads.
+        """
+        table = self.config.position_limit
+        check_positions(
+            "decoder_input_ids", input_ids_length, table, torch.tensor(input_ids_length - 1)
+        )
         limit = source_length_limit(generation_config, inputs_tensor.size(1))
         user_set = generation_config.max_new_tokens is not None or not has_default_max_length
         prepared = super()._prepare_generated_length(
@@ -140,6 +153,8 @@ class VaswaniGenerationMixin(GenerationMixin):
         )
         capped = limit + input_ids_length
         prepared.max_length = min(prepared.max_length, capped) if user_set else capped
+        if table is not None:
+            prepared.max_length = min(prepared.max_length, table + 1)
         return prepared
 
     def _validate_generated_length(

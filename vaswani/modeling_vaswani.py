@@ -1,9 +1,11 @@
 """The encoder-decoder of "Attention Is All You Need" (Vaswani et al., 2017).
 
 Read it from top to bottom; each class cites its section. The loss of section 5.4 is in
-`loss_vaswani.py`, the search of section 6.1 in `generation_vaswani.py`.
+`loss_vaswani.py`, the search of section 6.1 in `generation_vaswani.py`. Other choices than the
+paper's are in `attention_scores_vaswani.py` and `positions_vaswani.py`, masks of padding in
+`masks_vaswani.py`, initial weights and saving in `pretrained_vaswani.py`.
 
-    shift_right, source_mask                      3.1, 3.2.3
+    shift_right                                   3.1
     VaswaniPositionalEncoding                     3.5
     eager_attention_forward                       3.2.1
     VaswaniMultiHeadAttention                     3.2.2
@@ -21,13 +23,13 @@ token, may be attended to".
 
 import copy
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import PreTrainedModel
-from transformers import initialization as init
+from transformers.activations import ACT2FN
 from transformers.cache_utils import Cache, DynamicCache, EncoderDecoderCache
 from transformers.masking_utils import create_bidirectional_mask, create_causal_mask
 from transformers.modeling_layers import GradientCheckpointingLayer
@@ -43,9 +45,13 @@ from transformers.utils.deprecation import deprecate_kwarg
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
+from .attention_scores_vaswani import VaswaniAdditiveScore, best_key_only
 from .configuration_vaswani import VaswaniConfig
 from .generation_vaswani import VaswaniGenerationMixin, paper_generation_config
 from .loss_vaswani import IGNORED, translation_loss
+from .masks_vaswani import source_mask
+from .positions_vaswani import VaswaniLearnedPositions, check_positions
+from .pretrained_vaswani import VaswaniPreTrainedModel
 
 logger = logging.get_logger(__name__)
 
@@ -65,53 +71,30 @@ def shift_right(labels: Tensor, *, pad_token_id: int, decoder_start_token_id: in
     return shifted
 
 
-def source_mask(input_ids: Tensor, config: VaswaniConfig) -> Tensor | None:
-    """Returns which source tokens are real where the caller did not say: all but padding.
-
-    Where padding has the id of the end token the two cannot be told apart; then every token is
-    real, and a warning says so if padding seems to be there.
-
-    Args:
-        input_ids: `(B, S)` int64.
-        config: tells the source's pad id.
-
-    Returns:
-        `(B, S)` int64, 1 for real tokens, or `None` if all are.
-    """
-    pad, eos = config.source_pad_token_id, config.eos_token_id
-    is_pad = input_ids == pad
-    if pad not in (eos if isinstance(eos, list) else [eos]):
-        return (~is_pad).long()
-    if not torch.compiler.is_compiling() and bool((is_pad.sum(-1) > 1).any()):
-        logger.warning_once(
-            "`attention_mask` must be given when padding and the end token have the same id, "
-            f"got None and id {pad} for both. Every source token is attended to, padding included."
-        )
-    return None
-
-
 class VaswaniPositionalEncoding(nn.Module):
     """Gives each position a vector of sines and cosines.
 
     Source: Section 3.5. PE(pos, 2i) = sin(pos / 10000^(2i/D)), PE(pos, 2i+1) = cos(the same). An
-    odd D has one sine more than cosines.
+    odd D has one sine more than cosines. In the layout "halves" all sines come first.
 
     Computed from the formula at each call, in float32 at least: there is no table that ends, no
     buffer that a change of dtype rounds (bfloat16 cannot number positions beyond 256), and
     nothing that loading could leave out.
     """
 
-    def __init__(self, d_model: int) -> None:
+    def __init__(self, d_model: int, layout: str = "interleaved") -> None:
         super().__init__()
         self.d_model = d_model
+        self.layout = layout
 
     def forward(self, positions: Tensor, dtype: torch.dtype) -> Tensor:
         """Returns the vectors `(..., D)` of `positions`, `(...)` int64 counted from 0."""
         precise = torch.promote_types(dtype, torch.float32)
         features = torch.arange(0, self.d_model, 2, device=positions.device, dtype=precise)
         angles = positions[..., None].to(precise) * 10_000.0 ** (-features / self.d_model)
-        interleaved = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2)
-        return interleaved[..., : self.d_model].to(dtype)
+        side_by_side = -1 if self.layout == "interleaved" else -2
+        waves = torch.stack([angles.sin(), angles.cos()], dim=side_by_side).flatten(-2)
+        return waves[..., : self.d_model].to(dtype)
 
 
 def eager_attention_forward(
@@ -129,26 +112,32 @@ def eager_attention_forward(
     Source: Section 3.2.1, Equation 1.
 
     Args:
-        module: the layer that asks.
+        module: the `VaswaniMultiHeadAttention` that asks; it may have other scores than Equation 1.
         query: `(B, H, T, Dk)`.
         key: `(B, H, S, Dk)`.
         value: `(B, H, S, Dv)`.
         attention_mask: broadcastable to `(B, H, T, S)`, added to the scores: 0 means "may
             attend", the lowest number of the dtype "may not". `None` lets every query see all.
-        scaling: factor of the scores, 1 / sqrt(Dk).
+        scaling: factor of the dot products, 1 / sqrt(Dk).
         dropout: probability of dropping a weight in training.
 
     Returns:
         The context `(B, T, H, Dv)` and the weights `(B, H, T, S)`. A row of weights sums to 1, or
         is all 0 where the mask leaves its query nothing to attend to.
     """
-    scores = query @ key.transpose(-2, -1) * scaling  # (B, H, T, S)
+    if module.score_proj is None:
+        scores = query @ key.transpose(-2, -1) * scaling  # (B, H, T, S)
+    else:
+        scores = module.score_proj(query, key)
     if attention_mask is None:
         weights = scores.softmax(dim=-1)
     else:
-        weights = (scores + attention_mask).softmax(dim=-1)
         # The lowest number, not -inf: a query with no visible key must not turn into NaN.
-        weights = weights * (attention_mask > torch.finfo(scores.dtype).min / 2)
+        lowest = torch.finfo(scores.dtype).min
+        weights = (scores + attention_mask).clamp(min=lowest).softmax(dim=-1)
+        weights = weights * (attention_mask > lowest / 2)
+    if module.config.hard_attention:
+        weights = best_key_only(weights, training=module.training)
     weights = functional.dropout(weights, p=dropout, training=module.training)
     return (weights @ value).transpose(1, 2), weights
 
@@ -174,7 +163,9 @@ class VaswaniMultiHeadAttention(nn.Module):
         self.layer_idx = layer_idx
         self.is_causal = is_causal
         self.d_k, self.d_v = config.head_sizes(heads)
-        self.scaling = 1.0 / math.sqrt(self.d_k)
+        self.scaling = 1.0 if config.attention_score == "dot" else 1.0 / math.sqrt(self.d_k)
+        additive = config.attention_score == "additive"
+        self.score_proj = VaswaniAdditiveScore(heads, self.d_k) if additive else None
         self.dropout = config.attention_dropout
         bias = config.attention_bias
         self.q_proj = nn.Linear(config.d_model, heads * self.d_k, bias=bias)
@@ -252,54 +243,78 @@ class VaswaniMultiHeadAttention(nn.Module):
 class VaswaniPositionWiseFeedForward(nn.Module):
     """Returns max(0, xW1 + b1)W2 + b2, the same at every position.
 
-    Source: Section 3.3, Equation 2.
+    Source: Section 3.3, Equation 2. `activation_function` may put another function for max(0, .).
     """
 
     def __init__(self, config: VaswaniConfig, inner_features: int) -> None:
         super().__init__()
         self.fc1 = nn.Linear(config.d_model, inner_features)
         self.fc2 = nn.Linear(inner_features, config.d_model)
+        self.activation = ACT2FN[config.activation_function]
         self.activation_dropout = nn.Dropout(config.activation_dropout)
 
     def forward(self, hidden_states: Tensor) -> Tensor:
         """Returns `(B, T, D)` for `(B, T, D)`."""
-        return self.fc2(self.activation_dropout(self.fc1(hidden_states).relu()))
+        return self.fc2(self.activation_dropout(self.activation(self.fc1(hidden_states))))
 
 
-class VaswaniEncoderLayer(GradientCheckpointingLayer):
-    """Self-attention, then feed-forward, each as LayerNorm(x + Dropout(Sublayer(x))).
+class VaswaniLayer(GradientCheckpointingLayer):
+    """What the layers of encoder and decoder have in common: the way around a sub-layer.
+
+    Source: Sections 3.1 and 5.4.
+    """
+
+    def __init__(self, config: VaswaniConfig) -> None:
+        super().__init__()
+        self.normalize_before = config.normalize_before
+        self.dropout = nn.Dropout(config.dropout)
+
+    def residual(
+        self, hidden_states: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]
+    ) -> Tensor:
+        """Returns LayerNorm(x + Dropout(Sublayer(x))), `(B, T, D)` for `(B, T, D)`.
+
+        Departs from the paper: with `normalize_before` it is x + Dropout(Sublayer(LayerNorm(x))).
+        """
+        if self.normalize_before:
+            return hidden_states + self.dropout(sublayer(norm(hidden_states)))
+        return norm(hidden_states + self.dropout(sublayer(hidden_states)))
+
+
+class VaswaniEncoderLayer(VaswaniLayer):
+    """Self-attention, then feed-forward, each with residual sum and layer norm.
 
     Source: Sections 3.1 and 5.4.
     """
 
     def __init__(self, config: VaswaniConfig, layer_idx: int) -> None:
-        super().__init__()
-        self.self_attn = VaswaniMultiHeadAttention(
-            config, config.encoder_attention_heads, layer_idx
-        )
+        super().__init__(config)
+        heads = config.encoder_attention_heads
+        self.self_attn = VaswaniMultiHeadAttention(config, heads, layer_idx)
         self.self_attn_layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
         self.feed_forward = VaswaniPositionWiseFeedForward(config, config.encoder_ffn_dim)
         self.final_layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
-        self.dropout = nn.Dropout(config.dropout)
 
     def forward(
         self, hidden_states: Tensor, attention_mask: Tensor | None = None, **kwargs: Any
     ) -> Tensor:
         """Returns `(B, S, D)` for `(B, S, D)`."""
-        attended, _ = self.self_attn(hidden_states, attention_mask=attention_mask, **kwargs)
-        hidden_states = self.self_attn_layer_norm(hidden_states + self.dropout(attended))
-        transformed = self.feed_forward(hidden_states)
-        return self.final_layer_norm(hidden_states + self.dropout(transformed))
+
+        def attend_to_source(states: Tensor) -> Tensor:
+            return self.self_attn(states, attention_mask=attention_mask, **kwargs)[0]
+
+        hidden_states = self.residual(hidden_states, self.self_attn_layer_norm, attend_to_source)
+        return self.residual(hidden_states, self.final_layer_norm, self.feed_forward)
 
 
-class VaswaniDecoderLayer(GradientCheckpointingLayer):
-    """Causal self-attention, cross-attention, then feed-forward, each with residual and norm.
+class VaswaniDecoderLayer(VaswaniLayer):
+    """Causal self-attention, cross-attention, then feed-forward, each as in the encoder.
 
     Source: Sections 3.1, 3.2.3 and 5.4.
     """
 
     def __init__(self, config: VaswaniConfig, layer_idx: int) -> None:
-        super().__init__()
+        super().__init__(config)
         heads = config.decoder_attention_heads
         self.self_attn = VaswaniMultiHeadAttention(config, heads, layer_idx, is_causal=True)
         self.self_attn_layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
@@ -307,7 +322,6 @@ class VaswaniDecoderLayer(GradientCheckpointingLayer):
         self.encoder_attn_layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
         self.feed_forward = VaswaniPositionWiseFeedForward(config, config.decoder_ffn_dim)
         self.final_layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
-        self.dropout = nn.Dropout(config.dropout)
 
     def forward(
         self,
@@ -319,71 +333,22 @@ class VaswaniDecoderLayer(GradientCheckpointingLayer):
         **kwargs: Any,
     ) -> Tensor:
         """Returns `(B, T, D)` for `(B, T, D)`, given the encoder's output `(B, S, D)`."""
-        attended, _ = self.self_attn(
-            hidden_states, attention_mask=attention_mask, cache=cache, **kwargs
-        )
-        hidden_states = self.self_attn_layer_norm(hidden_states + self.dropout(attended))
-        attended, _ = self.encoder_attn(
-            hidden_states,
-            key_value_states=encoder_hidden_states,
-            attention_mask=encoder_attention_mask,
-            cache=cache,
-            **kwargs,
-        )
-        hidden_states = self.encoder_attn_layer_norm(hidden_states + self.dropout(attended))
-        transformed = self.feed_forward(hidden_states)
-        return self.final_layer_norm(hidden_states + self.dropout(transformed))
 
+        def attend_to_target(states: Tensor) -> Tensor:
+            return self.self_attn(states, attention_mask=attention_mask, cache=cache, **kwargs)[0]
 
-class VaswaniPreTrainedModel(PreTrainedModel):
-    """What encoder, decoder and the models have in common: initial weights and saving."""
+        def attend_to_source(states: Tensor) -> Tensor:
+            return self.encoder_attn(
+                states,
+                key_value_states=encoder_hidden_states,
+                attention_mask=encoder_attention_mask,
+                cache=cache,
+                **kwargs,
+            )[0]
 
-    config: VaswaniConfig
-    base_model_prefix = "model"
-    supports_gradient_checkpointing = True
-    _no_split_modules = ["VaswaniEncoderLayer", "VaswaniDecoderLayer"]  # noqa: RUF012
-    _supports_sdpa = True
-    _supports_flash_attn = True
-    _supports_flex_attn = True
-    _supports_attention_backend = True
-    _can_compile_fullgraph = True
-
-    def _init_weights(self, module: nn.Module) -> None:
-        """Fills a module that no checkpoint fills.
-
-        Linear layers are Xavier-uniform. Embedding tables are N(0, 1/D), so that an embedding
-        times sqrt(D) is as strong as a position vector.
-        Departs from the paper: it gives no initial weights; these are the authors' code's.
-        """
-        if isinstance(module, nn.Linear):
-            init.xavier_uniform_(module.weight)
-            if module.bias is not None:
-                init.zeros_(module.bias)
-        elif isinstance(module, nn.Embedding):
-            init.normal_(module.weight, mean=0.0, std=self.config.d_model**-0.5)
-        elif isinstance(module, nn.LayerNorm):
-            init.ones_(module.weight)
-            init.zeros_(module.bias)
-
-    @property
-    def dummy_inputs(self) -> dict[str, Tensor]:
-        """A padded batch for tracing."""
-        ids = torch.tensor([[4, 5, 2], [4, 2, 0]], device=self.device)
-        return {"input_ids": ids, "decoder_input_ids": ids}
-
-    def save_pretrained(self, save_directory: Any, *args: Any, **kwargs: Any) -> None:
-        """Saves as every model of transformers, and lets each Auto class find its code.
-
-        transformers enters only the class that is being saved; without the other entries
-        `AutoModel.from_pretrained(folder, trust_remote_code=True)` would fail.
-        """
-        if self._auto_class is not None:
-            self.config.auto_map = {
-                "AutoConfig": "configuration_vaswani.VaswaniConfig",
-                "AutoModel": "modeling_vaswani.VaswaniModel",
-                "AutoModelForSeq2SeqLM": "modeling_vaswani.VaswaniForConditionalGeneration",
-            }
-        super().save_pretrained(save_directory, *args, **kwargs)
+        hidden_states = self.residual(hidden_states, self.self_attn_layer_norm, attend_to_target)
+        hidden_states = self.residual(hidden_states, self.encoder_attn_layer_norm, attend_to_source)
+        return self.residual(hidden_states, self.final_layer_norm, self.feed_forward)
 
 
 class VaswaniStack(VaswaniPreTrainedModel):
@@ -397,24 +362,36 @@ class VaswaniStack(VaswaniPreTrainedModel):
     def __init__(self, config: VaswaniConfig, vocab_size: int) -> None:
         super().__init__(config)
         self.embed_tokens = nn.Embedding(vocab_size, config.d_model)
-        self.embed_positions = VaswaniPositionalEncoding(config.d_model)
+        self.embed_positions: nn.Module
+        if config.position_encoding == "learned":
+            rows = config.max_position_embeddings
+            self.embed_positions = VaswaniLearnedPositions(rows, config.d_model)
+        else:
+            self.embed_positions = VaswaniPositionalEncoding(config.d_model, config.position_layout)
         self.dropout = nn.Dropout(config.dropout)
+        self.layer_norm: nn.Module = nn.Identity()
+        if config.normalize_before:
+            # Else the last sum would leave the stack as it is.
+            self.layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
         self.gradient_checkpointing = False
 
     def _mask_settings(self, kwargs: dict[str, Any]) -> VaswaniConfig:
         """Returns the configuration to make masks with, and sets `kwargs` up to match.
 
-        Only the plain backend returns attention weights, so it takes over when they are asked for.
+        Only the plain backend returns attention weights, so it takes over when they are asked for
+        (and when `hard_attention` is switched on later).
         """
-        wanted = kwargs.get("output_attentions") or self.config.output_attentions
-        if not wanted or self.config._attn_implementation == "eager":
-            return self.config
+        config = self.config
+        wanted = kwargs.get("output_attentions") or config.output_attentions
+        wanted = wanted or config.needs_eager_attention
+        if not wanted or config._attn_implementation == "eager":
+            return config
         logger.warning_once(
-            f"The {self.config._attn_implementation} attention returns no weights; the eager one "
-            "is used for calls with `output_attentions=True`."
+            f"The {config._attn_implementation} attention returns no weights; the eager one is "
+            "used for calls with `output_attentions=True` or `hard_attention`."
         )
         kwargs["attention_implementation"] = "eager"
-        settings = copy.copy(self.config)
+        settings = copy.copy(config)
         settings._attn_implementation = "eager"
         return settings
 
@@ -430,23 +407,24 @@ class VaswaniStack(VaswaniPreTrainedModel):
         Source: Sections 3.4 (times sqrt(D)), 3.5 and 5.4. Positions count real tokens: padding
         on the left doesn't move a sentence, and padding itself gets no position vector.
         """
+        side = self._argument_prefix
         if (input_ids is None) == (inputs_embeds is None):
-            side = self._argument_prefix
             raise ValueError(
                 f"Exactly one of `{side}input_ids` and `{side}inputs_embeds` must be given, "
                 f"got {'neither' if input_ids is None else 'both'}."
             )
         if inputs_embeds is None:
             inputs_embeds = self.embed_tokens(input_ids) * math.sqrt(self.config.d_model)
-        length = inputs_embeds.size(1)
+        length, real = inputs_embeds.size(1), None
+        positions = torch.arange(length, device=inputs_embeds.device) + cached_tokens  # (T,)
         if attention_mask is not None and attention_mask.dim() == 2:
             real = attention_mask[:, -length:]
             positions = (attention_mask.long().cumsum(-1)[:, -length:] - 1).clamp(min=0)  # (B, T)
-            encoded = self.embed_positions(positions, inputs_embeds.dtype)
+        limit = self.config.position_limit
+        check_positions(f"{side}input_ids", cached_tokens + length, limit, positions)
+        encoded = self.embed_positions(positions, inputs_embeds.dtype)
+        if real is not None:
             encoded = encoded * real[..., None].to(encoded.dtype)
-        else:
-            positions = torch.arange(length, device=inputs_embeds.device) + cached_tokens
-            encoded = self.embed_positions(positions, inputs_embeds.dtype)
         return inputs_embeds, self.dropout(inputs_embeds + encoded)
 
 
@@ -475,6 +453,7 @@ class VaswaniEncoder(VaswaniStack):
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
+        source_lengths: Tensor | None = None,
         **kwargs: Any,
     ) -> BaseModelOutput:
         """Encodes a batch of sources.
@@ -482,13 +461,14 @@ class VaswaniEncoder(VaswaniStack):
         Args:
             input_ids: `(B, S)` int64.
             attention_mask: `(B, S)`, 1 for real tokens; `None` masks padding by its id.
+            source_lengths: `(B,)` int64 in place of the mask: so many tokens are real.
             inputs_embeds: `(B, S, D)` in place of `input_ids`, already times sqrt(D).
 
         Returns:
             `last_hidden_state` `(B, S, D)`; on request `attentions`, `(B, H, S, S)` per layer.
         """
-        if attention_mask is None and input_ids is not None:
-            attention_mask = source_mask(input_ids, self.config)
+        source = inputs_embeds if input_ids is None else input_ids
+        attention_mask = source_mask(self.config, source, attention_mask, source_lengths)
         settings = self._mask_settings(kwargs)
         embedded, hidden_states = self._embed(input_ids, inputs_embeds, attention_mask)
         mask = create_bidirectional_mask(
@@ -496,7 +476,7 @@ class VaswaniEncoder(VaswaniStack):
         )
         for layer in self.layers:
             hidden_states = layer(hidden_states, mask, **kwargs)
-        return BaseModelOutput(last_hidden_state=hidden_states)
+        return BaseModelOutput(last_hidden_state=self.layer_norm(hidden_states))
 
 
 class VaswaniDecoder(VaswaniStack):
@@ -585,7 +565,7 @@ class VaswaniDecoder(VaswaniStack):
                 **kwargs,
             )
         return BaseModelOutputWithPastAndCrossAttentions(
-            last_hidden_state=hidden_states, cache=cache
+            last_hidden_state=self.layer_norm(hidden_states), cache=cache
         )
 
 
@@ -627,12 +607,14 @@ class VaswaniModel(VaswaniPreTrainedModel):
         inputs_embeds: Tensor | None = None,
         decoder_inputs_embeds: Tensor | None = None,
         use_cache: bool | None = None,
+        source_lengths: Tensor | None = None,
         **kwargs: Any,
     ) -> Seq2SeqModelOutput:
         """Encodes sources and decodes target beginnings.
 
         Args:
-            input_ids, attention_mask, inputs_embeds: the source, see `VaswaniEncoder`.
+            input_ids, attention_mask, inputs_embeds, source_lengths: the source, see
+                `VaswaniEncoder`.
             decoder_input_ids, decoder_attention_mask, decoder_inputs_embeds: the target, see
                 `VaswaniDecoder`.
             encoder_outputs: what the encoder returned for the same sources, to spare the work.
@@ -642,8 +624,9 @@ class VaswaniModel(VaswaniPreTrainedModel):
         Returns:
             `last_hidden_state` `(B, T, D)` and what encoder and decoder return.
         """
-        if attention_mask is None and input_ids is not None:
-            attention_mask = source_mask(input_ids, self.config)
+        known = (input_ids, inputs_embeds, None if encoder_outputs is None else encoder_outputs[0])
+        source = next((tensor for tensor in known if tensor is not None), None)
+        attention_mask = source_mask(self.config, source, attention_mask, source_lengths)
         if encoder_outputs is None:
             encoded: BaseModelOutput = self.encoder(
                 input_ids=input_ids,
@@ -718,10 +701,6 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
             decoder_start_token_id=self.config.decoder_start_token_id,
         )
 
-    def infer_attention_mask(self, input_ids: Tensor) -> Tensor | None:
-        """Returns `source_mask` of `input_ids` `(B, S)`: the same rule for `generate()`."""
-        return source_mask(input_ids, self.config)
-
     @can_return_tuple
     @deprecate_kwarg("past_key_values", "5.40.0", new_name="cache")
     def forward(
@@ -736,6 +715,7 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
         decoder_inputs_embeds: Tensor | None = None,
         labels: Tensor | None = None,
         use_cache: bool | None = None,
+        source_lengths: Tensor | None = None,
         return_logits: bool = True,
         num_items_in_batch: int | Tensor | None = None,
         logits_to_keep: int = 0,
@@ -770,6 +750,7 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
             inputs_embeds=inputs_embeds,
             decoder_inputs_embeds=decoder_inputs_embeds,
             use_cache=use_cache,
+            source_lengths=source_lengths,
             **kwargs,
         )
         hidden_states = outputs.last_hidden_state

@@ -168,7 +168,21 @@ def config_overrides(arguments: ModelArguments) -> dict[str, Any]:
                 f"`{name}` must be left as it is with `model`, got {value!r}. Free to change: "
                 f"{', '.join(_FREE_WITH_WEIGHTS)}."
             )
+    check_trainable(settings.get("hard_attention", False))
     return settings
+
+
+def check_trainable(hard_attention: Any) -> None:
+    """Refuses what the model itself would refuse at its first update.
+
+    Raises:
+        InputError: if attention is hard.
+    """
+    if hard_attention:
+        raise InputError(
+            f"`hard_attention` must be False in training, got {hard_attention}: it has no "
+            "gradient. Set it when you load the trained model."
+        )
 
 
 def _parsed(text: str) -> dict[str, Any]:

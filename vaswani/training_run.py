@@ -29,7 +29,12 @@ from vaswani.run_folder import (
     save_model_folder,
     write_results,
 )
-from vaswani.run_settings import DataArguments, ModelArguments, config_overrides
+from vaswani.run_settings import (
+    DataArguments,
+    ModelArguments,
+    check_trainable,
+    config_overrides,
+)
 from vaswani.tokenization_vaswani import VaswaniTokenizer
 from vaswani.training import (
     VaswaniTrainer,
@@ -98,7 +103,9 @@ def run_training(
         model = _new_model(model_arguments, tokenizer, args.seed)
     check_tokenizer_fits(tokenizer, model.config)
     check_savable(model)
-    train, validation = _encode(corpus, tokenizer, data_arguments, say)
+    train, validation = _encode(
+        corpus, tokenizer, data_arguments.max_tokens, model.config.position_limit, say
+    )
     _report(model, tokenizer, train, args, say)
     if args.dry_run:
         say("Dry run: all checks passed, nothing was written.")
@@ -158,6 +165,7 @@ def _given_parts(
         check_tokenizer_fits(tokenizer, config)
         return None, tokenizer
     model, tokenizer = open_model(arguments.model)
+    check_trainable(model.config.hard_attention)
     if arguments.tokenizer is not None:
         tokenizer = open_tokenizer(arguments.tokenizer)
         check_tokenizer_fits(tokenizer, model.config)
@@ -250,27 +258,40 @@ def _new_model(
 
 
 def _encode(
-    corpus: Corpus, tokenizer: Any, arguments: DataArguments, say: Any
+    corpus: Corpus, tokenizer: Any, max_tokens: int, position_limit: int | None, say: Any
 ) -> tuple[TokenizedPairs, TokenizedPairs | None]:
+    """Both sets as ids, without the pairs that are too long: `position_limit` counts for both."""
+    name = "max_tokens"
+    if position_limit is not None and position_limit < max_tokens:
+        name, max_tokens = "max_position_embeddings", position_limit
     train = TokenizedPairs.from_texts(
-        corpus.sources, corpus.targets, tokenizer, max_tokens=arguments.max_tokens
+        corpus.sources, corpus.targets, tokenizer, max_tokens=max_tokens
     )
     if train.left_out:
         say(
             f"{train.left_out:,} training pairs left out: a side has more than "
-            f"`max_tokens` = {arguments.max_tokens} tokens."
+            f"`{name}` = {max_tokens} tokens."
         )
     if not len(train):
         raise InputError(
-            f"`max_tokens` must let some pairs through, got {arguments.max_tokens} for "
+            f"`{name}` must let some pairs through, got {max_tokens} for "
             f"{train.left_out} longer pairs."
         )
     if not corpus.validation_sources:
         return train, None
     validation = TokenizedPairs.from_texts(
-        corpus.validation_sources, corpus.validation_targets, tokenizer, keep_texts=True
+        corpus.validation_sources,
+        corpus.validation_targets,
+        tokenizer,
+        max_tokens=position_limit,
+        keep_texts=True,
     )
-    return train, validation
+    if validation.left_out:
+        say(
+            f"{validation.left_out:,} validation pairs left out: a side has more than "
+            f"`max_position_embeddings` = {position_limit} tokens."
+        )
+    return train, validation if len(validation) else None
 
 
 def _report(

@@ -145,7 +145,7 @@ class Translator:
             max_new_tokens: a smaller limit for outputs, in tokens with the end token.
             max_source_tokens: longer sources are cut to so many tokens (the end token included),
                 flagged as truncated and named in a warning; `None` takes the model's
-                `max_position_embeddings`.
+                `max_position_embeddings`, which nothing may exceed where positions are learned.
             batch_tokens: source tokens of a batch, padding included. It bounds the memory.
             split_sentences: whether to translate a text sentence by sentence and to join the
                 results with the white space that was between them.
@@ -170,6 +170,12 @@ class Translator:
         if max_source_tokens is None:
             max_source_tokens = self.model.config.max_position_embeddings
         _check_at_least("max_source_tokens", max_source_tokens, 2)
+        limit = self.model.config.position_limit
+        if limit is not None and max_source_tokens > limit:
+            raise InputError(
+                f"`max_source_tokens` must be at most `max_position_embeddings` = {limit}, since "
+                f"the model's positions are learned, got {max_source_tokens}. Leave it out."
+            )
         cleaned = [clean_text(text) for text in texts]
         if split_sentences:
             pieces = [split_into_sentences(text) for text in cleaned]
@@ -205,7 +211,8 @@ class Translator:
             batch_tokens: source or target tokens of a batch, padding included.
 
         Raises:
-            InputError: if the numbers of texts differ or `batch_tokens` is out of range.
+            InputError: if the numbers of texts differ, `batch_tokens` is out of range, or a text
+                has more tokens than the model has learned positions.
         """
         if len(sources) != len(targets):
             raise InputError(
@@ -215,6 +222,8 @@ class Translator:
         _check_at_least("batch_tokens", batch_tokens, 1)
         source_ids = self._encode([clean_text(text) for text in sources])
         target_ids = self._encode([clean_text(text) for text in targets], target=True)
+        for name, rows in (("sources", source_ids), ("targets", target_ids)):
+            _check_positions(name, rows, self.model.config.position_limit)
         lengths = [max(map(len, pair)) for pair in zip(source_ids, target_ids, strict=True)]
         scores = [Score(0.0, 0)] * len(lengths)
         with torch.inference_mode():
@@ -331,6 +340,15 @@ def _joined(parts: list[tuple[str, str]], found: list[list[Translation]]) -> Tra
         any(s.truncated for s in sentences),
         sum(s.tokens for s in sentences),
     )
+
+
+def _check_positions(name: str, rows: list[list[int]], limit: int | None) -> None:
+    for number, ids in enumerate(rows, start=1):
+        if limit is not None and len(ids) > limit:
+            raise InputError(
+                f"`{name}` must have at most `max_position_embeddings` = {limit} tokens each, as "
+                f"the positions are learned, got {len(ids)} in number {number}. Shorten it."
+            )
 
 
 def _check_at_least(name: str, value: int, least: int) -> None:
