@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import reference
 import torch
 from torch import Tensor, nn
 
@@ -133,3 +134,22 @@ def sentences(
             row[-1] = end
         rows.append(row)
     return rows
+
+
+def plain_settings(model: Any) -> dict[str, Any]:
+    return {name: getattr(model.config, name) for name in reference.PAPER}
+
+
+def steps(model: Any, source: list[int]) -> reference.Continuations:
+    weights = {name: weight.detach() for name, weight in model.state_dict().items()}
+    return reference.Continuations(weights, plain_settings(model), source)
+
+
+def words(row: Tensor) -> list[int]:
+    """Generated tokens up to the end token, without the start token and padding."""
+    tokens = row.tolist()[1:]
+    if 2 in tokens:
+        return tokens[: tokens.index(2) + 1]
+    while tokens and tokens[-1] == 0:
+        tokens.pop()
+    return tokens

@@ -32,8 +32,8 @@ class ComputeArguments:
         metadata={"help": "source tokens of a batch, padding included; bounds the memory"},
     )
 
-    def load(self, model: str) -> "Translator":
-        """The translator of a folder."""
+    def load(self, model: str | list[str]) -> "Translator":
+        """The translator of a folder, or of several as one."""
         from transformers.utils import logging
 
         from vaswani.translation import Translator

@@ -37,8 +37,12 @@ class TranslateArguments:
 
     _argument_group_name = "model and text"
 
-    model: str = field(
-        metadata={"metavar": "FOLDER", "help": "model folder, as `vaswani train` writes it"}
+    model: list[str] = field(
+        metadata={
+            "metavar": "FOLDER",
+            "help": "model folder, as `vaswani train` writes it; several with one vocabulary "
+            "translate together, by the mean of their probabilities",
+        }
     )
     input: str = field(
         default="-", metadata={"metavar": "FILE", "help": "text to translate; - is standard input"}
@@ -48,6 +52,10 @@ class TranslateArguments:
         metadata={"metavar": "FILE", "help": "where to write; - is standard output"},
     )
     encoding: str = field(default="utf-8", metadata={"help": "encoding of the input"})
+    prefixes: str | None = field(
+        default=None,
+        metadata={"metavar": "FILE", "help": "what each translation begins with, line by line"},
+    )
     format: Literal["text", "jsonl"] = field(
         default="text",
         metadata={"help": "jsonl adds score, truncated and the n-best list to each line"},
@@ -75,12 +83,16 @@ vaswani translate --model runs/en-de --input letters.en --output letters.de
 echo "Where is the station?" | vaswani translate --model runs/en-de
 vaswani translate --model runs/en-de --input essay.en --split-sentences --num-beams 1
 vaswani translate --model runs/en-de --input letters.en --format jsonl --nbest 4
+vaswani translate --model runs/en-de-1 runs/en-de-2 --input letters.en --output letters.de
 """
 
 
 def run(what: TranslateArguments, search: SearchArguments, computing: ComputeArguments) -> int:
     """Translates the input to the output; see `--help`."""
+    if what.prefixes is not None and search.split_sentences:
+        raise InputError("`--prefixes` must be left out with --split-sentences, got both.")
     lines = _opened_input(what)
+    prefixes = read_lines(what.prefixes, encoding=what.encoding) if what.prefixes else None
     if what.output != "-":
         check_writable(what.output)
     translator = computing.load(what.model)
@@ -96,9 +108,16 @@ def run(what: TranslateArguments, search: SearchArguments, computing: ComputeArg
         # A person who types wants an answer to each line.
         chunk_lines = 1 if what.input == "-" and is_terminal(sys.stdin) else what.chunk_lines
         while chunk := list(islice(lines, chunk_lines)):
+            begun = None if prefixes is None else list(islice(prefixes, len(chunk)))
+            if begun is not None and len(begun) < len(chunk):
+                raise InputError(
+                    f"{what.prefixes} must have a line for each line of the input, "
+                    f"got {done + len(begun)} and more than that."
+                )
             found = translator.translate(
                 chunk,
                 num_return_sequences=what.nbest,
+                prefixes=begun,
                 batch_tokens=computing.batch_tokens,
                 progress=bar.update,
                 first_line=done + 1,
