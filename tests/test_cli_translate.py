@@ -101,6 +101,16 @@ def test_paragraph_is_translated_sentence_by_sentence_when_asked(tmp_path, folde
     assert split == f"{first}  {second}\n"
 
 
+def test_prefix_file_begins_each_line(tmp_path, folder) -> None:
+    prefixes = tmp_path / "prefixes.txt"
+    prefixes.write_text("The sailor\n\nKi\n")
+    data = b"The child\nThe Kind\nThe baker\n"
+    lines = _translate(tmp_path, folder, data, "--prefixes", str(prefixes), "--chunk-lines", "2")
+    first, second, third = lines.splitlines()
+    assert first.startswith("The sailor") and third.startswith("Ki")
+    assert second == _translate(tmp_path, folder, b"The Kind\n").rstrip()
+
+
 def _refused(capsys, *words: object) -> str:
     assert main(["translate", *map(str, words)]) == 2
     err = capsys.readouterr().err
@@ -144,6 +154,10 @@ def test_more_translations_than_beams_are_refused(tmp_path, folder, capsys) -> N
     words = ("--model", folder, "--input", given, "--nbest", 5)
     assert "Use --format jsonl" in _refused(capsys, *words)
     assert "at most `num_beams`, got 5 and 4" in _refused(capsys, *words, "--format", "jsonl")
+    words = ("--model", folder, "--input", given, "--prefixes")
+    assert "no such file" in _refused(capsys, *words, tmp_path / "none.txt")
+    (tmp_path / "empty.txt").write_text("")
+    assert "a line for each line of the input" in _refused(capsys, *words, tmp_path / "empty.txt")
 
 
 def test_device_file_is_written_and_not_replaced() -> None:

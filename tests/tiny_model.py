@@ -5,6 +5,7 @@ from typing import Any
 import reference
 import torch
 from torch import Tensor, nn
+from transformers.generation import GenerationMixin
 
 from vaswani import VaswaniConfig, VaswaniForConditionalGeneration
 
@@ -91,6 +92,20 @@ def endless_model(**settings: Any) -> VaswaniForConditionalGeneration:
     with torch.no_grad():
         model.lm_head.bias[model.config.eos_token_id] = -50.0
     return model
+
+
+class LibrarySearch(VaswaniForConditionalGeneration):
+    """A model of ours with the search of transformers."""
+
+    _beam_search = GenerationMixin._beam_search
+    _sample = GenerationMixin._sample
+
+
+def with_library_search(model: VaswaniForConditionalGeneration) -> LibrarySearch:
+    """The same weights, searched with by transformers."""
+    other = LibrarySearch(model.config).to(model.dtype).eval()
+    other.load_state_dict(model.state_dict())
+    return other
 
 
 def leaves(model: nn.Module) -> tuple[dict[str, Tensor], dict[int, Tensor]]:

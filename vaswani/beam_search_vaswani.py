@@ -188,7 +188,7 @@ class BeamSearch:
         """The continuations `(B, C)` to choose from, best first, and the beams they continue."""
         vocabulary = log_probs.size(-1)
         beams = self.settings.num_beams
-        scores = log_probs.view(-1, beams, vocabulary) + self.open.scores[..., None]
+        scores = log_probs.reshape(-1, beams, vocabulary) + self.open.scores[..., None]
         scores = scores.flatten(1)  # (B, K * W)
         count = min(self.settings.num_candidates, scores.size(1))
         if self.settings.sample:

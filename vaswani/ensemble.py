@@ -55,6 +55,8 @@ class EnsembleCache(EncoderDecoderCache):
 class EnsembleEncoder(nn.Module):
     """The encoders of all members; their outputs side by side."""
 
+    main_input_name = "input_ids"
+
     def __init__(self, models: nn.ModuleList) -> None:
         super().__init__()
         self.encoders = nn.ModuleList(model.get_encoder() for model in models)

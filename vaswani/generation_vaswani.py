@@ -85,7 +85,9 @@ def check_search_settings(generation_config: GenerationConfig) -> None:
     if beams is not None and beams < 1:
         raise ValueError(f"`num_beams` must be at least 1, got {beams}. 1 is greedy search.")
     wanted = generation_config.num_return_sequences
-    if beams is not None and wanted is not None and wanted > beams > 1:
+    # Sampling draws any number of outputs, without beams too.
+    sampled = beams == 1 and generation_config.do_sample
+    if beams is not None and wanted is not None and wanted > beams and not sampled:
         raise ValueError(
             f"`num_return_sequences` must be at most `num_beams`, got {wanted} and {beams}. "
             "Use a wider beam."
