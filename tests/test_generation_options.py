@@ -4,32 +4,24 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_model import decisive_model, endless_model, padded, sentences, words
-from transformers.generation import (
-    BaseStreamer,
-    GenerationMixin,
-    StoppingCriteria,
-    StoppingCriteriaList,
+from tiny_model import (
+    decisive_model,
+    endless_model,
+    padded,
+    sentences,
+    with_library_search,
+    words,
 )
-
-from vaswani import VaswaniForConditionalGeneration
+from transformers.generation import BaseStreamer, StoppingCriteria, StoppingCriteriaList
 
 SOURCES = sentences(20, [5, 2, 7, 3])
 STEPS = {"output_scores": True, "output_logits": True, "return_dict_in_generate": True}
 
 
-class LibrarySearch(VaswaniForConditionalGeneration):
-    """The same model with transformers' own search."""
-
-    _beam_search = GenerationMixin._beam_search
-    _sample = GenerationMixin._sample
-
-
 def twins(seed: int, **settings: Any) -> tuple[Any, Any]:
     """A model and the same with the library's search."""
     model = decisive_model(seed=seed, vocab_size=20, **settings)
-    library = LibrarySearch(model.config).to(model.dtype).eval()
-    library.load_state_dict(model.state_dict())
+    library = with_library_search(model)
     library.set_attn_implementation(model.config._attn_implementation)
     return model, library
 

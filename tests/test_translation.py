@@ -140,7 +140,7 @@ def test_prefix_counts_in_the_score(translator) -> None:
 
 
 def test_prefix_longer_than_the_output_may_be_is_refused(translator) -> None:
-    with pytest.raises(InputError, match="the prefix of line 8 must be shorter .* and 3 tokens"):
+    with pytest.raises(InputError, match=r"the prefix of line 8 must be shorter .* and 3 tokens"):
         translator.translate(
             ["Kind", "Kind"], prefixes=["", "The baker sees"], max_new_tokens=3, first_line=7
         )
