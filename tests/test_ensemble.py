@@ -118,6 +118,21 @@ def test_command_translates_with_several_folders(
     assert written.read_text("utf-8").splitlines() == [found.text for found in together]
 
 
+def test_command_evaluates_several_folders(
+    tmp_path, copying_model, other_model, tiny_tokenizer, capsys
+) -> None:
+    pytest.importorskip("sacrebleu")
+    one = _saved(tmp_path / "one", copying_model, tiny_tokenizer)
+    two = _saved(tmp_path / "two", other_model, tiny_tokenizer)
+    data = tmp_path / "dev.tsv"
+    data.write_text("".join(f"{text}\t{text}\n" for text in TEXTS))
+    words_ = ["evaluate", "--model", one, two, "--data", str(data), "--source", "en"]
+    assert main([*words_, "--target", "de", "--device", "cpu"]) == 0
+    scores = Translator([copying_model, other_model], tiny_tokenizer).score(TEXTS, TEXTS)
+    loss = -sum(s.log_probability for s in scores) / sum(s.tokens for s in scores)
+    assert f"{loss:.4f} nats a token" in capsys.readouterr().out
+
+
 def test_folders_with_other_ids_are_refused_before_they_are_loaded(
     tmp_path, copying_model, tiny_tokenizer, capsys
 ) -> None:

@@ -211,3 +211,27 @@ def test_impossible_settings_are_refused_before_any_work(
             setattr(model.generation_config, name, value)
     with pytest.raises(ValueError, match=message):
         model.generate(torch.tensor([[4, 5, 2]]), **({} if saved else setting))
+
+
+def test_a_process_that_is_done_goes_on_for_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `synced_gpus` every process must call the model until the last one is done."""
+    model = decisive_model(vocab_size=20)
+    expected = generate(model, num_beams=3, max_length_b=3)
+    calls = {"left": 3, "forward": 0}
+    forward = model.forward
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        calls["forward"] += 1
+        return forward(*args, **kwargs)
+
+    def others_need(finished: bool, synced_gpus: bool, device: Any) -> bool:
+        calls["left"] -= finished and synced_gpus
+        return not finished or calls["left"] >= 0
+
+    monkeypatch.setattr(model, "_has_unfinished_sequences", others_need)
+    monkeypatch.setattr(model, "forward", counted)
+    generate(model, num_beams=3, max_length_b=3, synced_gpus=False)
+    alone, calls["forward"], calls["left"] = calls["forward"], 0, 3
+    got = generate(model, num_beams=3, max_length_b=3, synced_gpus=True)
+    assert got.tolist() == expected.tolist()
+    assert calls["forward"] == alone + 3

@@ -8,7 +8,6 @@ import json
 import math
 import sys
 from collections.abc import Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import islice, zip_longest
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from tqdm import tqdm
 
-from vaswani.cli._model import ComputeArguments, check_writable, is_terminal, written_whole
+from vaswani.cli._model import ComputeArguments, check_writable, is_terminal, opened_output
 from vaswani.errors import InputError
 from vaswani.text_lines import ReadReport, check_file, checked_encoding, line_blocks, read_lines
 
@@ -74,8 +73,10 @@ def run(what: ScoreArguments, computing: ComputeArguments) -> int:
     pairs = _pairs(what)
     translator = computing.load(what.model)
     done, tokens, total = 0, 0, 0.0
-    output_file = nullcontext(sys.stdout) if what.output == "-" else written_whole(what.output)
-    with output_file as output, tqdm(unit=" pairs", disable=not is_terminal()) as bar:
+    with (
+        opened_output(what.output) as output,
+        tqdm(unit=" pairs", disable=not is_terminal()) as bar,
+    ):
         while chunk := list(islice(pairs, what.chunk_lines)):
             found = translator.score(
                 [source for source, _ in chunk],
