@@ -114,7 +114,7 @@ def search_batch(
         scores = output.sequences_scores.tolist()
     flat = [Hypothesis(*found) for found in zip(rows, scores, truncated, strict=True)]
     return [
-        [found for found in flat[k : k + count] if found.score > -torch.inf]
+        [found for found in flat[k : k + count] if found.score != -torch.inf]
         for k in range(0, len(flat), count)
     ]
 

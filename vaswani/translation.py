@@ -199,9 +199,8 @@ class Translator:
         cut = [[*ids[:-1][: max_source_tokens - 1], *ids[-1:]] for ids in sources]
         begun = None
         if prefixes is not None:
-            begun = self._encode([clean_text(prefixes[k]) for k in owners], target=True)
-            begun = [ids[:-1] for ids in begun]
-            _check_prefixes(begun, [output_limit(config, len(ids)) for ids in cut], lines)
+            limits = [output_limit(config, len(ids)) for ids in cut]
+            begun = self._prefix_ids([prefixes[k] for k in owners], limits, lines)
         bar = tqdm(total=len(cleaned), unit="text", disable=progress is not True)
         report = progress if callable(progress) else bar.update
         with bar:
@@ -288,6 +287,19 @@ class Translator:
             return self.tokenizer(text_target=texts, verbose=False)["input_ids"]
         return self.tokenizer(texts, verbose=False)["input_ids"]
 
+    def _prefix_ids(
+        self, prefixes: list[str], limits: list[int], lines: list[int]
+    ) -> list[list[int]]:
+        """The ids of prefixes without end tokens, each shorter than its output may be."""
+        found = self._encode([clean_text(prefix) for prefix in prefixes], target=True)
+        for ids, limit, line in zip(found, limits, lines, strict=True):
+            if len(ids) > limit:
+                raise InputError(
+                    f"the prefix of line {line} must be shorter than its output may be, "
+                    f"got {len(ids) - 1} and {limit} tokens. Shorten it, or raise the limit."
+                )
+        return [ids[:-1] for ids in found]
+
     def _translate_ids(
         self,
         sources: list[list[int]],
@@ -338,15 +350,6 @@ def _warn_of_long(sources: list[list[int]], lines: list[int], limit: int) -> Non
         named,
         more,
     )
-
-
-def _check_prefixes(prefixes: list[list[int]], limits: list[int], lines: list[int]) -> None:
-    for ids, limit, line in zip(prefixes, limits, lines, strict=True):
-        if len(ids) >= limit:
-            raise InputError(
-                f"the prefix of line {line} must be shorter than its output may be, "
-                f"got {len(ids)} and {limit} tokens. Shorten it, or raise the limit."
-            )
 
 
 def _joined(
