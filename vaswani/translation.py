@@ -12,7 +12,7 @@ others: files and lines (the command line), sentence boundaries (`sentences`), b
 import copy
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -210,8 +210,7 @@ class Translator:
             if len(cut[k]) < len(sources[k]):
                 found[k] = [replace(translation, truncated=True) for translation in best]
         in_order = iter(found)
-        several = num_return_sequences > 1
-        return [_joined(parts, [next(in_order) for _ in parts], several) for parts in pieces]
+        return [_joined(parts, in_order, num_return_sequences > 1) for parts in pieces]
 
     def score(
         self,
@@ -353,11 +352,12 @@ def _warn_of_long(sources: list[list[int]], lines: list[int], limit: int) -> Non
 
 
 def _joined(
-    parts: list[tuple[str, str]], found: list[list[Translation]], several: bool
+    parts: list[tuple[str, str]], in_order: Iterator[list[Translation]], several: bool
 ) -> Translation:
-    """One text's translation from those of its sentences."""
+    """One text's translation from those of its sentences, which come next."""
     if not parts:
         return Translation("", 0.0, False, 0)
+    found = [next(in_order) for _ in parts]
     if len(parts) == 1:
         best = found[0]
         return replace(best[0], alternatives=tuple(best) if several else ())
