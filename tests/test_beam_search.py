@@ -167,15 +167,16 @@ def test_power_search_is_that_of_transformers(name: str, precision: torch.dtype)
     sources = sentences(20, [5, 2, 7, 3])
     for seed in range(4):
         model = decisive_model(seed=seed, vocab_size=20).to(precision)
+        theirs = with_library_search(model)
         torch.manual_seed(seed)
-        expected = search(with_library_search(model), sources, **options)
+        expected = search(theirs, sources, **options)
         torch.manual_seed(seed)
         got = search(model, sources, length_penalty_type="power", **options)
         assert generated(got) == generated(expected)
         assert torch.equal(got.sequences_scores, expected.sequences_scores)
         assert torch.equal(got.beam_indices, expected.beam_indices.long())
-        for mine, theirs in zip(got.scores, expected.scores, strict=False):
-            assert mine.shape == theirs.shape
+        # Ours may have stopped sooner, and never goes on from what is impossible.
+        assert [step.shape for step in got.scores] == [expected.scores[0].shape] * len(got.scores)
         assert torch.equal(got.scores[0], expected.scores[0])
 
 

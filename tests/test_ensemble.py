@@ -142,7 +142,9 @@ def test_folders_with_other_ids_are_refused_before_they_are_loaded(
     one = _saved(tmp_path / "one", copying_model, tiny_tokenizer)
     two = _saved(tmp_path / "two", copying_model, other)
     (tmp_path / "two" / "model.safetensors").unlink()
-    assert main(["score", "--model", one, two, "--data", one]) == 2
+    given = tmp_path / "given.txt"
+    given.write_text("The child")
+    assert main(["translate", "--model", one, two, "--input", str(given)]) == 2
     with pytest.raises(InputError, match=r"same vocabulary, got .*one and .*two, whose tokenizer"):
         Translator.from_pretrained([one, two])
     with pytest.raises(InputError, match="`model` must name at least one folder"):
