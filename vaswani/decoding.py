@@ -54,7 +54,7 @@ class PrefixProcessor(LogitsProcessor):
         rows = [prefix + [-1] * (longest - len(prefix)) for prefix in prefixes]
         self.ids = torch.tensor(rows, dtype=torch.long, device=device).view(len(rows), longest)
 
-    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Any:
         """Returns the scores `(rows, W)` of the tokens after `input_ids`, `(rows, 1 + n)`."""
         step = input_ids.size(1) - 1
         if step >= self.ids.size(1):

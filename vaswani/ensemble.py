@@ -9,6 +9,7 @@ Shapes: B sources, S source tokens, T target tokens, W vocabulary entries.
 import copy
 import math
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import torch
@@ -140,7 +141,7 @@ class VaswaniEnsemble(VaswaniPreTrainedModel, VaswaniGenerationMixin):
             encoder_outputs = self.encoder(input_ids=input_ids, attention_mask=attention_mask)
         states = encoder_outputs.last_hidden_state.split(self.widths, dim=-1)
         caches = [None] * len(states) if cache is None else cache.members
-        total = None
+        log_probs = []
         for member, state, own_cache in zip(self.members, states, caches, strict=True):
             logits = member(
                 attention_mask=attention_mask,
@@ -152,6 +153,6 @@ class VaswaniEnsemble(VaswaniPreTrainedModel, VaswaniGenerationMixin):
                 logits_to_keep=logits_to_keep,
             ).logits
             precise = logits.to(torch.promote_types(logits.dtype, torch.float32))
-            log_probs = precise.log_softmax(dim=-1)
-            total = log_probs if total is None else torch.logaddexp(total, log_probs)
-        return Seq2SeqLMOutput(logits=total - math.log(len(states)), cache=cache)
+            log_probs.append(precise.log_softmax(dim=-1))
+        mean = reduce(torch.logaddexp, log_probs) - math.log(len(log_probs))
+        return Seq2SeqLMOutput(logits=mean, cache=cache)

@@ -60,7 +60,7 @@ class SourceLengthLimit(StoppingCriteria):
         self.stopped = torch.zeros_like(limits, dtype=torch.bool)
         self.truncated = torch.zeros_like(limits, dtype=torch.bool)
 
-    def __call__(self, input_ids: Tensor, scores: Any, **kwargs: Any) -> Tensor:
+    def __call__(self, input_ids: Tensor, scores: Any, **kwargs: Any) -> Any:
         """Returns `(rows,)` bool for `input_ids`, `(rows, L)` int64."""
         generated = input_ids[:, self.prompt_tokens :]
         for criterion in self.others:
