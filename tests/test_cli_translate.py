@@ -101,6 +101,16 @@ def test_paragraph_is_translated_sentence_by_sentence_when_asked(tmp_path, folde
     assert split == f"{first}  {second}\n"
 
 
+def test_prefix_file_begins_each_line(tmp_path, folder) -> None:
+    prefixes = tmp_path / "prefixes.txt"
+    prefixes.write_text("The sailor\n\nKi\n")
+    data = b"The child\nThe Kind\nThe baker\n"
+    lines = _translate(tmp_path, folder, data, "--prefixes", str(prefixes), "--chunk-lines", "2")
+    first, second, third = lines.splitlines()
+    assert first.startswith("The sailor") and third.startswith("Ki")
+    assert second == _translate(tmp_path, folder, b"The Kind\n").rstrip()
+
+
 def _refused(capsys, *words: object) -> str:
     assert main(["translate", *map(str, words)]) == 2
     err = capsys.readouterr().err
@@ -143,7 +153,25 @@ def test_more_translations_than_beams_are_refused(tmp_path, folder, capsys) -> N
     given.write_text("The child\n")
     words = ("--model", folder, "--input", given, "--nbest", 5)
     assert "Use --format jsonl" in _refused(capsys, *words)
-    assert "at most `num_beams`, got 5 and 4" in _refused(capsys, *words, "--format", "jsonl")
+    assert "at most `--num-beams`, got 5 and 4" in _refused(capsys, *words, "--format", "jsonl")
+    words = ("--model", folder, "--input", given, "--prefixes")
+    assert "no such file" in _refused(capsys, *words, tmp_path / "none.txt")
+    (tmp_path / "empty.txt").write_text("")
+    assert "a line for each line of the input" in _refused(capsys, *words, tmp_path / "empty.txt")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--num-beams 0", "`--num-beams` must be at least 1, got 0"),
+        ("--length-penalty -0.6", "`--length-penalty` must be a number of at least 0, got -0.6"),
+        ("--nbest 0 --format jsonl", "`--nbest` must be at least 1, got 0"),
+        ("--max-new-tokens 0", "`--max-new-tokens` must be at least 1, got 0"),
+        ("--max-source-tokens 1", "`--max-source-tokens` must be at least 2, got 1"),
+    ],
+)
+def test_impossible_searches_are_refused_before_the_model_is_loaded(capsys, words, message) -> None:
+    assert message in _refused(capsys, "--model", "no-such-folder", *words.split())
 
 
 def test_device_file_is_written_and_not_replaced() -> None:

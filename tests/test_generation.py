@@ -7,11 +7,15 @@ from typing import Any
 import pytest
 import reference
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from tiny_model import decisive_model, endless_model, padded, sentences
-from torch import Tensor
-from transformers.generation import GenerationMixin
+from tiny_model import (
+    decisive_model,
+    endless_model,
+    padded,
+    plain_settings,
+    sentences,
+    steps,
+    words,
+)
 
 from vaswani import VaswaniForConditionalGeneration
 
@@ -19,25 +23,6 @@ SOURCES = sentences(9, [5, 2, 4, 3])
 SHORT = {"max_length_b": 3}
 # transformers adds up scores in float32.
 FLOAT32 = {"rel": 1e-5, "abs": 1e-5}
-
-
-def plain_settings(model: Any) -> dict[str, Any]:
-    return {name: getattr(model.config, name) for name in reference.PAPER}
-
-
-def steps(model: Any, source: list[int]) -> reference.Continuations:
-    weights = {name: weight.detach() for name, weight in model.state_dict().items()}
-    return reference.Continuations(weights, plain_settings(model), source)
-
-
-def words(row: Tensor) -> list[int]:
-    """Generated tokens up to the end token, without the start token and padding."""
-    tokens = row.tolist()[1:]
-    if 2 in tokens:
-        return tokens[: tokens.index(2) + 1]
-    while tokens and tokens[-1] == 0:
-        tokens.pop()
-    return tokens
 
 
 def search(model: Any, sources: list[list[int]], **options: Any) -> Any:
@@ -94,19 +79,6 @@ def test_the_shipped_search_is_beam_4_alpha_06() -> None:
         assert tokens == best[0]
 
 
-@given(seed=st.integers(0, 1000), alpha=st.sampled_from([0.0, 0.3, 0.6, 1.0, 2.0]))
-@settings(max_examples=10, deadline=None)
-def test_a_beam_as_wide_as_the_tree_finds_the_best_of_all_outputs(seed: int, alpha: float) -> None:
-    """Nothing is pruned, so the search must agree with trying every output of at most 3 tokens."""
-    model = decisive_model(seed=seed, vocab_size=5)
-    source = [4, 3, 2]
-    got = search(model, [source], num_beams=125, length_penalty=alpha, max_new_tokens=3)
-    best, second = reference.best_of_all(steps(model, source), 3, alpha=alpha)[:2]
-    assert got.sequences_scores.item() == pytest.approx(best[1], **FLOAT32)
-    if best[1] - second[1] > 1e-5:
-        assert words(got.sequences[0]) == best[0]
-
-
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.5])
 @pytest.mark.parametrize("seed", range(3))
 def test_scores_are_those_of_a_full_forward_pass(seed: int, alpha: float) -> None:
@@ -150,40 +122,6 @@ def test_a_finished_output_is_filled_with_padding(num_beams: int) -> None:
     model = decisive_model(seed=1)
     for row in search(model, SOURCES, num_beams=num_beams, **SHORT).sequences:
         assert not row[1 + len(words(row)) :].any()
-
-
-class LibrarySearch(VaswaniForConditionalGeneration):
-    """The same model with transformers' own search."""
-
-    _beam_search = GenerationMixin._beam_search
-    _sample = GenerationMixin._sample
-    generate = GenerationMixin.generate
-
-
-@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
-@pytest.mark.parametrize("seed", range(3))
-def test_power_penalty_is_that_of_transformers(seed: int, alpha: float) -> None:
-    """Token for token and score for score; the penalties differ, so gnmt gives other scores."""
-    model = decisive_model(seed=seed)
-    library = LibrarySearch(model.config).double().eval()
-    library.load_state_dict(model.state_dict())
-    options = {
-        "num_beams": 3,
-        "num_return_sequences": 3,
-        "length_penalty": alpha,
-        "max_new_tokens": 4,
-    }
-    expected = search(library, SOURCES, **options)
-    got = search(model, SOURCES, length_penalty_type="power", **options)
-    # The library fills a finished row with the end token where padding has the id 0.
-    assert list(map(words, got.sequences)) == list(map(words, expected.sequences))
-    assert torch.equal(got.sequences_scores, expected.sequences_scores)
-    for number, source in enumerate(SOURCES):
-        plain = reference.beam_search(
-            steps(model, source), 4, num_beams=3, alpha=alpha, penalty=reference.power_penalty
-        )
-        scores = got.sequences_scores[number * 3 : number * 3 + 3].tolist()
-        assert scores == pytest.approx([score for _, score in plain], **FLOAT32)
 
 
 def test_an_unknown_penalty_is_refused() -> None:

@@ -27,7 +27,8 @@ OPTIONAL = "datasets accelerate evaluate sacrebleu matplotlib jinja2 tensorboard
 # Besides Hub files and `errors`. A topic that is split keeps its place in the order.
 EXTRA: dict[str, set[str]] = {
     "data": {"vocabulary", "text_lines"},
-    "translation": {"decoding", "model_folder", "sentences", "text_lines"},
+    "decoding": {"scoring"},
+    "translation": {"decoding", "ensemble", "model_folder", "scoring", "sentences", "text_lines"},
     "evaluation": {"translation"},
 }
 # These may import every library module but the demo's own.

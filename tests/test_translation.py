@@ -11,8 +11,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vaswani import VaswaniForConditionalGeneration
-from vaswani.decoding import batches_by_length, search_batch
+from vaswani import VaswaniForConditionalGeneration, translation
+from vaswani.decoding import Hypothesis, batches_by_length, search_batch
 from vaswani.errors import InputError
 from vaswani.translation import Translator
 
@@ -47,10 +47,10 @@ def endless(tiny_config, tiny_tokenizer) -> Translator:
 def test_results_keep_the_order_of_the_input(translator, batch_tokens) -> None:
     """Each text alone is the reference; batches by length force a different order of work."""
     together = translator.translate(TEXTS, batch_tokens=batch_tokens)
-    for text, translation in zip(TEXTS, together, strict=True):
-        assert translation.text == translator.translate([text])[0].text
-        assert translation.score == pytest.approx(translator.translate([text])[0].score, abs=1e-9)
-    assert len({translation.text for translation in together}) > 4
+    for text, found in zip(TEXTS, together, strict=True):
+        assert found.text == translator.translate([text])[0].text
+        assert found.score == pytest.approx(translator.translate([text])[0].score, abs=1e-9)
+    assert len({found.text for found in together}) > 4
 
 
 def test_blank_texts_never_reach_the_model(translator, monkeypatch) -> None:
@@ -73,7 +73,7 @@ def test_score_undoes_the_length_penalty_of_the_search(translator, num_beams) ->
         for source, (found,) in zip(sources, search_batch(model, sources, config), strict=True):
             loss = model(input_ids=torch.tensor([source]), labels=torch.tensor([found.ids])).loss
             tokens = len(found.ids)
-            assert found.ended and found.ids[-1] == model.config.eos_token_id
+            assert not found.truncated and found.ids[-1] == model.config.eos_token_id
             assert found.score * ((5 + tokens) / 6) ** 0.6 == pytest.approx(
                 -loss.item() * tokens, rel=1e-6
             )
@@ -94,6 +94,56 @@ def test_alternatives_are_sorted_and_begin_with_the_best(translator) -> None:
     scores = [other.score for other in best.alternatives]
     assert len(scores) == 4 and scores == sorted(scores, reverse=True)
     assert best.alternatives[0].text == best.text and best.score == scores[0]
+    assert len({other.text for other in best.alternatives}) == 4
+
+
+def test_texts_that_differ_in_tokens_alone_are_one_alternative(translator, monkeypatch) -> None:
+    """The better of them stands for the text."""
+    ids = [translator.tokenizer(text)["input_ids"] for text in ("Kind", "The child")]
+    found = [[Hypothesis(ids[k], score, False) for k, score in ((0, -1.0), (1, -2.0), (0, -3.0))]]
+    monkeypatch.setattr(translation, "search_batch", lambda *args: found)
+    (best,) = translator.translate(["x"], num_return_sequences=3)
+    listed = [(other.text, other.score) for other in best.alternatives]
+    assert listed == [("Kind", -1.0), ("The child", -2.0)]
+
+
+PREFIXES = ["The sailor", "ignored", "", "", "Der Ma", "Ki", "The baker sees the"]
+
+
+@pytest.mark.parametrize("num_beams", [1, 4])
+def test_translations_begin_with_their_prefixes(translator, num_beams) -> None:
+    """One for each text, of any length, within one batch; an empty one changes nothing."""
+    found = translator.translate(TEXTS, prefixes=PREFIXES, num_beams=num_beams)
+    free = translator.translate(TEXTS, num_beams=num_beams)
+    changed = 0
+    for text, prefix, begun, plain in zip(TEXTS, PREFIXES, found, free, strict=True):
+        if text.strip():
+            assert begun.text.startswith(prefix)
+            changed += begun.text != plain.text
+            alone = translator.translate([text], prefixes=[prefix], num_beams=num_beams)[0]
+            assert (alone.text, alone.tokens) == (begun.text, begun.tokens)
+        else:
+            assert begun.text == ""
+        if not prefix:
+            assert begun.text == plain.text
+            assert begun.score == pytest.approx(plain.score, rel=1e-5, abs=1e-9)
+    assert changed >= 3
+
+
+def test_prefix_counts_in_the_score(translator) -> None:
+    """log P of all tokens, those that were given too."""
+    (found,) = translator.translate(["The baker sees the child."], prefixes=["The sailor"])
+    (score,) = translator.score(["The baker sees the child."], [found.text])
+    assert score.tokens == found.tokens
+    undone = found.score * ((5 + found.tokens) / 6) ** 0.6
+    assert undone == pytest.approx(score.log_probability, rel=1e-5)
+
+
+def test_prefix_longer_than_the_output_may_be_is_refused(translator) -> None:
+    with pytest.raises(InputError, match=r"the prefix of line 8 must be shorter .* and 3 tokens"):
+        translator.translate(
+            ["Kind", "Kind"], prefixes=["", "The baker sees"], max_new_tokens=3, first_line=7
+        )
 
 
 @pytest.mark.parametrize(
@@ -159,6 +209,10 @@ def test_progress_reports_every_text_once(translator) -> None:
         ({"max_source_tokens": 1}, "`max_source_tokens` must be at least 2, got 1"),
         ({"batch_tokens": 0}, "`batch_tokens` must be at least 1, got 0"),
         ({"num_return_sequences": 2, "split_sentences": True}, "must be 1 with `split_sentences`"),
+        ({"num_return_sequences": 0}, "`num_return_sequences` must be at least 1, got 0"),
+        ({"length_penalty": -0.6}, "`length_penalty` must be a number of at least 0, got -0.6"),
+        ({"prefixes": []}, "`prefixes` must hold one prefix for each text, got 0 and 1"),
+        ({"prefixes": [""], "split_sentences": True}, "left out with `split_sentences`"),
     ],
 )
 def test_arguments_out_of_range_are_refused(translator, arguments, message) -> None:

@@ -2,8 +2,10 @@
 
 from typing import Any
 
+import reference
 import torch
 from torch import Tensor, nn
+from transformers.generation import GenerationMixin
 
 from vaswani import VaswaniConfig, VaswaniForConditionalGeneration
 
@@ -104,6 +106,20 @@ def endless_model(**settings: Any) -> VaswaniForConditionalGeneration:
     return model
 
 
+class LibrarySearch(VaswaniForConditionalGeneration):
+    """A model of ours with the search of transformers."""
+
+    _beam_search = GenerationMixin._beam_search
+    _sample = GenerationMixin._sample
+
+
+def with_library_search(model: VaswaniForConditionalGeneration) -> LibrarySearch:
+    """The same weights, searched with by transformers."""
+    other = LibrarySearch(model.config).to(model.dtype).eval()
+    other.load_state_dict(model.state_dict())
+    return other
+
+
 def leaves(model: nn.Module) -> tuple[dict[str, Tensor], dict[int, Tensor]]:
     """Copies of the weights by name, as leaves of autograd, and by the id of the original.
 
@@ -145,3 +161,22 @@ def sentences(
             row[-1] = end
         rows.append(row)
     return rows
+
+
+def plain_settings(model: Any) -> dict[str, Any]:
+    return {name: getattr(model.config, name) for name in reference.PAPER}
+
+
+def steps(model: Any, source: list[int]) -> reference.Continuations:
+    weights = {name: weight.detach() for name, weight in model.state_dict().items()}
+    return reference.Continuations(weights, plain_settings(model), source)
+
+
+def words(row: Tensor) -> list[int]:
+    """Generated tokens up to the end token, without the start token and padding."""
+    tokens = row.tolist()[1:]
+    if 2 in tokens:
+        return tokens[: tokens.index(2) + 1]
+    while tokens and tokens[-1] == 0:
+        tokens.pop()
+    return tokens

@@ -4,25 +4,37 @@ Source: Section 6.1: beam search with beam size 4 and length penalty alpha = 0.6
 as long as the source plus 50 tokens, ended early when possible.
 
     paper_generation_config          what a model ships
-    VaswaniGenerationMixin           the length penalty and the cap, within transformers' search
+    check_search_settings            what is refused before any work
+    VaswaniGenerationMixin           the beam search and the cap, entered through `generate()`
 
-The search itself is that of transformers. Added are two things that it does not have: the
-length penalty of the paper's reference, Wu et al. (2016), and a cap that depends on each source.
+The search itself is in `beam_search_vaswani.py`; here are the model's steps between its own.
+Greedy search and sampling are those of transformers with the cap.
 """
 
-import copy
 import math
 from typing import Any
 
 import torch
 from torch import Tensor
 from transformers import GenerationConfig, PreTrainedConfig
-from transformers.generation import GenerationMixin, StoppingCriteria, StoppingCriteriaList
+from transformers.cache_utils import DynamicCache, EncoderDecoderCache
+from transformers.generation import (
+    EosTokenCriteria,
+    GenerationMixin,
+    MaxLengthCriteria,
+    MaxTimeCriteria,
+    StoppingCriteriaList,
+)
+from transformers.modeling_outputs import BaseModelOutput
 
+from .beam_search_vaswani import LENGTH_PENALTY_TYPES, BeamSearch, BeamSettings, LengthPenalty
+from .length_limit_vaswani import SourceLengthLimit, row_limits, source_length_limit
 from .masks_vaswani import source_mask
 from .positions_vaswani import check_positions
+from .search_output_vaswani import SearchRecord, VaswaniGenerateOutput
 
-LENGTH_PENALTY_TYPES = ("gnmt", "power")
+# These judge each row by itself, so a batch may shrink between their calls.
+_ROW_BY_ROW = (EosTokenCriteria, MaxLengthCriteria, MaxTimeCriteria)
 
 
 def paper_generation_config(config: PreTrainedConfig) -> GenerationConfig:
@@ -53,52 +65,52 @@ def paper_generation_config(config: PreTrainedConfig) -> GenerationConfig:
     )
 
 
-class GnmtLengthPenalty(float):
-    """The exponent alpha under which `n ** alpha` means ((5 + n) / 6)^alpha.
+def check_search_settings(generation_config: GenerationConfig) -> None:
+    """Refuses settings under which no search could run.
 
-    Source: Wu et al. (2016), Equation 14. The beam search of transformers divides by
-    `n ** length_penalty` when a hypothesis ends and when it bounds what running ones can still
-    reach; given this number in place of a plain one, it does both with the paper's penalty.
+    Raises:
+        ValueError: for a beam below 1, a negative alpha, an unknown penalty or rule of stopping,
+            more outputs wanted than there are beams, or a length limit that is no number.
     """
-
-    def __rpow__(self, length: float, modulo: None = None) -> float:
-        return ((5.0 + length) / 6.0) ** float(self)
-
-    def __deepcopy__(self, memo: dict) -> "GnmtLengthPenalty":
-        return self
-
-
-class FillingPadId(int):
-    """A pad id that is true even where it is 0.
-
-    The beam search of transformers 5.24 fills finished rows with "the pad id, or else the end
-    token". With pad id 0 an output that was cut at its cap would seem to have ended by itself.
-    """
-
-    def __bool__(self) -> bool:
-        return True
-
-
-class SourceLengthLimit(StoppingCriteria):
-    """Ends each sentence at its own limit.
-
-    Args:
-        limits: `(B,)` int64, tokens that may be generated for each sentence.
-        prompt_tokens: tokens that were there before the first generated one.
-    """
-
-    def __init__(self, limits: Tensor, prompt_tokens: int) -> None:
-        self.limits = limits
-        self.prompt_tokens = prompt_tokens
-
-    def __call__(self, input_ids: Tensor, scores: Any, **kwargs: Any) -> Tensor:
-        """Returns `(rows,)` bool; a sentence may have several rows of `input_ids`, in a run."""
-        ended = self.limits <= input_ids.size(1) - self.prompt_tokens
-        return ended.repeat_interleave(input_ids.size(0) // len(ended))
+    kind = getattr(generation_config, "length_penalty_type", "gnmt")
+    if kind not in LENGTH_PENALTY_TYPES:
+        raise ValueError(
+            f"`length_penalty_type` must be one of {', '.join(LENGTH_PENALTY_TYPES)}, got {kind!r}."
+        )
+    alpha = generation_config.length_penalty
+    if alpha is not None and not 0 <= alpha < math.inf:
+        raise ValueError(
+            f"`length_penalty` must be a number of at least 0, got {alpha}. "
+            "A larger one prefers longer outputs; 0 compares plain log-probabilities."
+        )
+    beams = generation_config.num_beams
+    if beams is not None and beams < 1:
+        raise ValueError(f"`num_beams` must be at least 1, got {beams}. 1 is greedy search.")
+    wanted = generation_config.num_return_sequences
+    # Sampling draws any number of outputs, without beams too.
+    sampled = beams == 1 and generation_config.do_sample
+    if beams is not None and wanted is not None and wanted > beams and not sampled:
+        raise ValueError(
+            f"`num_return_sequences` must be at most `num_beams`, got {wanted} and {beams}. "
+            "Use a wider beam."
+        )
+    if generation_config.early_stopping not in (None, True, False, "never"):
+        raise ValueError(
+            "`early_stopping` must be one of True, False, 'never', "
+            f"got {generation_config.early_stopping!r}."
+        )
+    source_length_limit(generation_config, 1)
 
 
 class VaswaniGenerationMixin(GenerationMixin):
-    """`generate()` of transformers with the paper's length penalty and cap."""
+    """`generate()` of transformers with the paper's beam search and cap."""
+
+    def _validate_generation_mode(
+        self, generation_mode: Any, generation_config: GenerationConfig, *args: Any, **kwargs: Any
+    ) -> None:
+        """Checks the settings of the search too, before anything is computed."""
+        check_search_settings(generation_config)
+        super()._validate_generation_mode(generation_mode, generation_config, *args, **kwargs)
 
     def _maybe_prepare_encoder_kwargs_for_generation(
         self,
@@ -176,15 +188,23 @@ class VaswaniGenerationMixin(GenerationMixin):
         generation_config: GenerationConfig,
         **model_kwargs: Any,
     ) -> Any:
-        return super()._sample(
+        """Greedy search and sampling of transformers, each row up to its own limit."""
+        limit = SourceLengthLimit(
+            row_limits(generation_config, input_ids, model_kwargs),
+            input_ids.size(1),
+            _end_token_ids(generation_config, input_ids.device),
+            [c for c in stopping_criteria if type(c) not in (EosTokenCriteria, MaxLengthCriteria)],
+        )
+        output = super()._sample(
             input_ids,
             logits_processor=logits_processor,
-            stopping_criteria=_with_limits(
-                stopping_criteria, generation_config, input_ids, model_kwargs, rows_per_sentence=1
-            ),
+            stopping_criteria=StoppingCriteriaList([*stopping_criteria, limit]),
             generation_config=generation_config,
             **model_kwargs,
         )
+        if isinstance(output, Tensor):
+            return output
+        return VaswaniGenerateOutput(**output, truncated=limit.truncated)
 
     def _beam_search(
         self,
@@ -192,61 +212,127 @@ class VaswaniGenerationMixin(GenerationMixin):
         logits_processor: Any,
         stopping_criteria: StoppingCriteriaList,
         generation_config: GenerationConfig,
+        synced_gpus: bool = False,
         **model_kwargs: Any,
     ) -> Any:
-        kind = getattr(generation_config, "length_penalty_type", "gnmt")
-        if kind not in LENGTH_PENALTY_TYPES:
-            raise ValueError(
-                f"`length_penalty_type` must be one of {', '.join(LENGTH_PENALTY_TYPES)}, "
-                f"got {kind!r}."
-            )
-        generation_config = copy.copy(generation_config)
-        filling_pad: Any = FillingPadId(generation_config.pad_token_id)
-        generation_config._pad_token_tensor = filling_pad
-        if kind == "gnmt":
-            generation_config.length_penalty = GnmtLengthPenalty(generation_config.length_penalty)
-        return super()._beam_search(
-            input_ids,
-            logits_processor=logits_processor,
-            stopping_criteria=_with_limits(
-                stopping_criteria,
-                generation_config,
-                input_ids,
-                model_kwargs,
-                rows_per_sentence=generation_config.num_beams,
-            ),
-            generation_config=generation_config,
-            **model_kwargs,
+        """Searches with the model: score the next tokens, let the search choose, go on.
+
+        Source: Section 6.1. What goes in and out is what `generate()` of transformers gives to
+        its own search and expects back.
+
+        Args:
+            input_ids: `(B * K, P)` int64, the prompts, each K times.
+            logits_processor: changes the log-probabilities of a step.
+            stopping_criteria: which outputs end, beside those at their limit.
+            generation_config: the settings.
+            synced_gpus: whether to go on until every process is done, as sharded weights need.
+            model_kwargs: encoder outputs, mask and cache, each row K times.
+
+        Returns:
+            `(B * num_return_sequences, L)` int64, or a `VaswaniGenerateBeamOutput` with it.
+        """
+        if generation_config.low_memory:
+            raise ValueError("`low_memory` must be False for beam search, got True.")
+        beams = generation_config.num_beams
+        limits = row_limits(generation_config, input_ids, model_kwargs)[::beams]
+        search = BeamSearch(
+            input_ids[::beams], limits, _beam_settings(generation_config, input_ids.device)
         )
+        record = SearchRecord(generation_config, model_kwargs.get("encoder_outputs"))
+        may_shrink = (
+            not (synced_gpus or generation_config.do_sample or logits_processor)
+            and not record.keeps_steps
+            and all(type(criterion) in _ROW_BY_ROW for criterion in stopping_criteria)
+            and _cache_may_shrink(model_kwargs.get("cache"))
+        )
+        finished = False
+        outputs = self._prefill(
+            input_ids,
+            generation_config,
+            model_kwargs,
+            is_first_iteration=not generation_config.is_assistant,
+        )
+        while self._has_unfinished_sequences(finished, synced_gpus, device=input_ids.device):
+            if search.generated:
+                inputs = self.prepare_inputs_for_generation(
+                    search.open_tokens(),
+                    next_sequence_length=1 if model_kwargs["use_cache"] else None,
+                    **model_kwargs,
+                )
+                outputs = self(**inputs, return_dict=True)
+            model_kwargs = self._update_model_kwargs_for_generation(
+                outputs, model_kwargs, is_encoder_decoder=True
+            )
+            if finished:
+                continue
+            logits = outputs.logits[:, -1].to(device=input_ids.device, dtype=torch.float32)
+            log_probs = logits_processor(search.open_tokens(), logits.log_softmax(dim=-1))
+            record.add(outputs, logits, log_probs)
+            continued = search.advance(
+                log_probs, lambda tokens: stopping_criteria(tokens, record.scores)
+            )
+            finished = bool(search.done.all())
+            stay = search.drop_done() if may_shrink and not finished else None
+            _follow(model_kwargs, continued, stay, beams)
+        # Of a batch that has shrunk no cache is left to hand out.
+        return record.output(search, limits, None if may_shrink else model_kwargs.get("cache"))
 
 
-def source_length_limit(generation_config: GenerationConfig, source_tokens: Any) -> Any:
-    """Returns how many tokens may be generated for `source_tokens`, an int or `(B,)` int64."""
-    factor = getattr(generation_config, "max_length_a", 1.0)
-    extra = getattr(generation_config, "max_length_b", 50)
-    for name, value in (("max_length_a", factor), ("max_length_b", extra)):
-        if not isinstance(value, int | float) or not 0 <= value < math.inf:
-            raise ValueError(f"`{name}` must be a number of at least 0, got {value!r}.")
-    if isinstance(source_tokens, Tensor):
-        return (source_tokens * factor + extra).long().clamp(min=1)
-    return max(int(source_tokens * factor + extra), 1)
+def _beam_settings(generation_config: GenerationConfig, device: torch.device) -> BeamSettings:
+    end_token_ids = _end_token_ids(generation_config, device)
+    pad = generation_config._pad_token_tensor
+    return BeamSettings(
+        num_beams=generation_config.num_beams,
+        num_return_sequences=generation_config.num_return_sequences or 1,
+        penalty=LengthPenalty.of(generation_config),
+        early_stopping=generation_config.early_stopping or False,
+        sample=bool(generation_config.do_sample),
+        end_token_ids=end_token_ids,
+        pad_token_id=-1 if pad is None else int(pad),
+    )
 
 
-def _with_limits(
-    criteria: StoppingCriteriaList,
-    generation_config: GenerationConfig,
-    input_ids: Tensor,
-    model_kwargs: dict[str, Any],
-    *,
-    rows_per_sentence: int,
-) -> StoppingCriteriaList:
-    """Adds each sentence's own limit, read off the mask of its source."""
-    mask = model_kwargs.get("attention_mask")
-    if mask is None or mask.dim() != 2:
-        return criteria
-    source_tokens = mask[::rows_per_sentence].sum(dim=-1)
-    limits = source_length_limit(generation_config, source_tokens)
-    return StoppingCriteriaList([*criteria, SourceLengthLimit(limits, input_ids.size(1))])
+def _end_token_ids(generation_config: GenerationConfig, device: torch.device) -> Tensor:
+    """Returns `(E,)` int64, empty where nothing ends an output."""
+    ids = generation_config._eos_token_tensor
+    return torch.empty(0, dtype=torch.long, device=device) if ids is None else ids.to(device)
 
 
-__all__ = ["VaswaniGenerationMixin", "paper_generation_config"]
+def _cache_may_shrink(cache: Any) -> bool:
+    """A cache of fixed size keeps its rows, and so does one that the caller goes on to use."""
+    if cache is None:
+        return True
+    own = cache.self_attention_cache if isinstance(cache, EncoderDecoderCache) else cache
+    return isinstance(own, DynamicCache) and not getattr(cache, "_is_user_defined", False)
+
+
+def _follow(
+    model_kwargs: dict[str, Any], continued: Tensor, stay: Tensor | None, beams: int
+) -> None:
+    """Puts what the model remembers into the order of the hypotheses that go on, in place.
+
+    Args:
+        model_kwargs: of the model's next step.
+        continued: `(B * K,)` int64, the row that each open hypothesis continues.
+        stay: `(B,)` bool, the sentences that are not done; `None`: all stay.
+        beams: K.
+    """
+    cache = model_kwargs.get("cache")
+    if stay is None:
+        # The hypotheses of a sentence share the keys and values of its source.
+        if isinstance(cache, EncoderDecoderCache):
+            cache.self_attention_cache.reorder_cache(continued)
+        elif cache is not None:
+            cache.reorder_cache(continued)
+        return
+    rows = stay.repeat_interleave(beams).nonzero()[:, 0]
+    if cache is not None:
+        cache.reorder_cache(continued[rows])
+    for name, value in model_kwargs.items():
+        if isinstance(value, Tensor) and value.dim() and value.size(0) == len(continued):
+            model_kwargs[name] = value[rows]
+    states = model_kwargs["encoder_outputs"].last_hidden_state
+    model_kwargs["encoder_outputs"] = BaseModelOutput(last_hidden_state=states[rows])
+
+
+__all__ = ["VaswaniGenerationMixin", "check_search_settings", "paper_generation_config"]

@@ -2,13 +2,14 @@
 
     open_model            a folder's model and tokenizer
     open_tokenizer        its tokenizer alone
+    check_same_vocabulary whether several folders may translate as one
 
 What `from_pretrained` would only warn about (weights that are missing, a tokenizer with more
 entries than the model has rows) is refused here, in one line that names the folder.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from vaswani.configuration_vaswani import VaswaniConfig
 from vaswani.errors import InputError
-from vaswani.generation_vaswani import source_length_limit
+from vaswani.generation_vaswani import check_search_settings
 from vaswani.modeling_vaswani import VaswaniForConditionalGeneration
 
 _WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
@@ -79,6 +80,34 @@ def open_model(
     return model, tokenizer
 
 
+def check_same_vocabulary(folders: Sequence[str | Path]) -> None:
+    """Refuses folders whose tokenizers give different ids.
+
+    Raises:
+        InputError: if they do, or if there is no folder.
+    """
+    if not folders:
+        raise InputError("`model` must name at least one folder, got none.")
+    first, *others = map(Path, folders)
+    for name in ("tokenizer.json", "target_tokenizer.json"):
+        wanted = _vocabulary_of(first / name)
+        for folder in others:
+            if _vocabulary_of(folder / name) != wanted:
+                raise InputError(
+                    f"`model` must be folders with the same vocabulary, got {first} and {folder}, "
+                    f"whose {name} differ. Train them with one tokenizer."
+                )
+
+
+def _vocabulary_of(path: Path) -> Any:
+    """What decides the ids in a tokenizer's file; `None` where `open_model` will complain."""
+    try:
+        settings = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return settings.get("model") if isinstance(settings, dict) else None
+
+
 def _check_parts(folder: Path) -> None:
     if not folder.exists():
         raise FileNotFoundError(f"`model` must be an existing folder, got {folder}.")
@@ -129,13 +158,13 @@ def _check_search(path: Path) -> None:
 
 
 def _complete_search(folder: Path, model: VaswaniForConditionalGeneration) -> None:
-    """Takes ids that the search settings lack from the config; checks the limit of outputs."""
+    """Takes ids that the search settings lack from the config; checks them all."""
     settings = model.generation_config
     for name in ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id"):
         if getattr(settings, name, None) is None:
             setattr(settings, name, getattr(model.config, name))
     try:
-        source_length_limit(settings, 1)
+        check_search_settings(settings)
     except ValueError as error:
         raise InputError(f"{folder / 'generation_config.json'}: {error}") from error
 

@@ -1,9 +1,11 @@
 """Options that the commands which load a model have in common."""
 
+import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
@@ -32,8 +34,8 @@ class ComputeArguments:
         metadata={"help": "source tokens of a batch, padding included; bounds the memory"},
     )
 
-    def load(self, model: str) -> "Translator":
-        """The translator of a folder."""
+    def load(self, model: str | list[str]) -> "Translator":
+        """The translator of a folder, or of several as one."""
         from transformers.utils import logging
 
         from vaswani.translation import Translator
@@ -66,9 +68,37 @@ class SearchArguments:
         default=False, metadata={"help": "translate each line sentence by sentence"}
     )
 
+    def __post_init__(self) -> None:
+        # As `Translator.translate` has it, but before a model is loaded.
+        for name, least in (("num_beams", 1), ("max_new_tokens", 1), ("max_source_tokens", 2)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                flag = name.replace("_", "-")
+                raise InputError(f"`--{flag}` must be at least {least}, got {value}.")
+        if self.length_penalty is not None and not 0 <= self.length_penalty < math.inf:
+            raise InputError(
+                f"`--length-penalty` must be a number of at least 0, got {self.length_penalty}. "
+                "A larger one prefers longer outputs."
+            )
+
     def settings(self) -> dict[str, Any]:
         """The arguments of `Translator.translate`."""
         return dict(vars(self))
+
+
+@contextmanager
+def opened_output(path: str) -> Iterator[TextIO]:
+    """Opens a file as `written_whole` does, or standard output for "-", in UTF-8."""
+    if path != "-":
+        with written_whole(path) as stream:
+            yield stream
+        return
+    # UTF-8 whatever the locale says. Detached, so that closing does not close stdout.
+    stream = TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="\n", write_through=True)
+    try:
+        yield stream
+    finally:
+        stream.detach()
 
 
 @contextmanager

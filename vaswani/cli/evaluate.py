@@ -29,7 +29,10 @@ class EvaluateArguments:
 
     _argument_group_name = "what to measure"
 
-    model: str | None = field(default=None, metadata={"metavar": "FOLDER", "help": "model folder"})
+    model: list[str] = field(
+        default_factory=list,
+        metadata={"metavar": "FOLDER", "help": "model folder; several translate together"},
+    )
     data: list[str] = field(
         default_factory=list,
         metadata={
@@ -61,10 +64,10 @@ class EvaluateArguments:
     )
 
     def __post_init__(self) -> None:
-        if (self.model is None) == (self.hypotheses is None):
+        if bool(self.model) == (self.hypotheses is not None):
             given = "both" if self.model else "neither"
             raise InputError(f"either `--model` or `--hypotheses` must be given, got {given}.")
-        if self.model is None:
+        if not self.model:
             self._require("--hypotheses", "references")
         else:
             self._require("--model", "data", "source", "target")
@@ -90,7 +93,7 @@ def run(what: EvaluateArguments, search: SearchArguments, computing: ComputeArgu
     """Prints the figures as a table; see `--help`."""
     from vaswani.evaluation import corpus_scores
 
-    if what.model is None:
+    if not what.model:
         hypotheses, references = (
             list(read_lines(path, encoding=what.encoding))
             for path in (what.hypotheses, what.references)

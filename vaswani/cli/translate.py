@@ -7,12 +7,10 @@ import json
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TextIO
+from typing import TYPE_CHECKING, Literal
 
 from tqdm import tqdm
 
@@ -22,7 +20,7 @@ from vaswani.cli._model import (
     check_writable,
     is_terminal,
     one_line,
-    written_whole,
+    opened_output,
 )
 from vaswani.errors import InputError
 from vaswani.text_lines import read_lines
@@ -37,8 +35,12 @@ class TranslateArguments:
 
     _argument_group_name = "model and text"
 
-    model: str = field(
-        metadata={"metavar": "FOLDER", "help": "model folder, as `vaswani train` writes it"}
+    model: list[str] = field(
+        metadata={
+            "metavar": "FOLDER",
+            "help": "model folder, as `vaswani train` writes it; several with one vocabulary "
+            "translate together, by the mean of their probabilities",
+        }
     )
     input: str = field(
         default="-", metadata={"metavar": "FILE", "help": "text to translate; - is standard input"}
@@ -48,6 +50,10 @@ class TranslateArguments:
         metadata={"metavar": "FILE", "help": "where to write; - is standard output"},
     )
     encoding: str = field(default="utf-8", metadata={"help": "encoding of the input"})
+    prefixes: str | None = field(
+        default=None,
+        metadata={"metavar": "FILE", "help": "what each translation begins with, line by line"},
+    )
     format: Literal["text", "jsonl"] = field(
         default="text",
         metadata={"help": "jsonl adds score, truncated and the n-best list to each line"},
@@ -63,6 +69,8 @@ class TranslateArguments:
     def __post_init__(self) -> None:
         if self.chunk_lines < 1:
             raise InputError(f"`--chunk-lines` must be at least 1, got {self.chunk_lines}.")
+        if self.nbest < 1:
+            raise InputError(f"`--nbest` must be at least 1, got {self.nbest}.")
         if self.nbest != 1 and self.format == "text":
             raise InputError(
                 f"`--nbest` must be 1 with --format text, got {self.nbest}. Use --format jsonl."
@@ -75,12 +83,21 @@ vaswani translate --model runs/en-de --input letters.en --output letters.de
 echo "Where is the station?" | vaswani translate --model runs/en-de
 vaswani translate --model runs/en-de --input essay.en --split-sentences --num-beams 1
 vaswani translate --model runs/en-de --input letters.en --format jsonl --nbest 4
+vaswani translate --model runs/en-de-1 runs/en-de-2 --input letters.en --output letters.de
 """
 
 
 def run(what: TranslateArguments, search: SearchArguments, computing: ComputeArguments) -> int:
     """Translates the input to the output; see `--help`."""
+    if what.nbest > search.num_beams:
+        raise InputError(
+            f"`--nbest` must be at most `--num-beams`, got {what.nbest} and {search.num_beams}. "
+            "Use a wider beam."
+        )
+    if what.prefixes is not None and search.split_sentences:
+        raise InputError("`--prefixes` must be left out with --split-sentences, got both.")
     lines = _opened_input(what)
+    prefixes = read_lines(what.prefixes, encoding=what.encoding) if what.prefixes else None
     if what.output != "-":
         check_writable(what.output)
     translator = computing.load(what.model)
@@ -89,16 +106,23 @@ def run(what: TranslateArguments, search: SearchArguments, computing: ComputeArg
     shows_text = what.output == "-" and is_terminal(sys.stdout)
     start = time.perf_counter()
     with (
-        _opened_output(what.output) as output,
+        opened_output(what.output) as output,
         # On a terminal that shows the translations themselves a bar would run into them.
         tqdm(unit=" lines", leave=False, disable=not is_terminal() or shows_text) as bar,
     ):
         # A person who types wants an answer to each line.
         chunk_lines = 1 if what.input == "-" and is_terminal(sys.stdin) else what.chunk_lines
         while chunk := list(islice(lines, chunk_lines)):
+            begun = None if prefixes is None else list(islice(prefixes, len(chunk)))
+            if begun is not None and len(begun) < len(chunk):
+                raise InputError(
+                    f"{what.prefixes} must have a line for each line of the input, "
+                    f"got {done + len(begun)} and more than that."
+                )
             found = translator.translate(
                 chunk,
                 num_return_sequences=what.nbest,
+                prefixes=begun,
                 batch_tokens=computing.batch_tokens,
                 progress=bar.update,
                 first_line=done + 1,
@@ -129,20 +153,6 @@ def _opened_input(what: TranslateArguments) -> Iterator[str]:
     if what.output != "-" and output.exists() and output.samefile(what.input):
         raise InputError(f"`--output` must be another file than `--input`, got {what.output}.")
     return lines
-
-
-@contextmanager
-def _opened_output(path: str) -> Iterator[TextIO]:
-    if path != "-":
-        with written_whole(path) as stream:
-            yield stream
-        return
-    # UTF-8 whatever the locale says. Detached, so that closing does not close stdout.
-    stream = TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="\n", write_through=True)
-    try:
-        yield stream
-    finally:
-        stream.detach()
 
 
 def _formatted(translation: "Translation", format: str) -> str:
