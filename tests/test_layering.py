@@ -29,6 +29,7 @@ EXTRA: dict[str, set[str]] = {
     "data": {"vocabulary", "text_lines"},
     "translation": {"decoding", "model_folder", "sentences", "text_lines"},
     "evaluation": {"translation"},
+    "checkpoints": {"checkpoint_files", "hub", "output_folder"},
 }
 # These may import every library module but the demo's own.
 TRAINING = {"training", "run_folder", "run_settings"}
