@@ -30,6 +30,7 @@ EXTRA: dict[str, set[str]] = {
     "decoding": {"scoring"},
     "translation": {"decoding", "ensemble", "model_folder", "scoring", "sentences", "text_lines"},
     "evaluation": {"translation"},
+    "checkpoints": {"checkpoint_files", "hub", "output_folder"},
 }
 # These may import every library module but the demo's own.
 TRAINING = {"training", "run_folder", "run_settings"}

@@ -8,57 +8,20 @@ from typing import Any
 
 import pytest
 import torch
-from training_material import reversal_pairs, tiny_model, tokenized, tokenizer
+from training_material import (
+    Watch,
+    arguments,
+    reversal_pairs,
+    tiny_model,
+    tokenized,
+    tokenizer,
+    trainer,
+    weights,
+)
 from transformers import TrainerCallback
 
 from vaswani.errors import InputError
-from vaswani.training import VaswaniTrainer, VaswaniTrainingArguments
 from vaswani.training_data import TokenizedPairs, hold_out
-
-
-def arguments(folder: Path, **settings: Any) -> VaswaniTrainingArguments:
-    defaults: dict[str, Any] = {
-        "tokens_per_update": 200,
-        "warmup_steps": 10,
-        "max_steps": 6,
-        "eval_steps": 1000,
-        "logging_steps": 1,
-        "device_name": "cpu",
-        "save_strategy": "no",
-        "load_best_model_at_end": False,
-    }
-    return VaswaniTrainingArguments(output_dir=str(folder), **{**defaults, **settings})
-
-
-def trainer(folder: Path, *, model: Any = None, **settings: Any) -> VaswaniTrainer:
-    return VaswaniTrainer(
-        model or tiny_model(),
-        arguments(folder, **settings),
-        train_dataset=tokenized(reversal_pairs(120)),
-        eval_dataset=tokenized(reversal_pairs(37, seed=1)),
-        processing_class=tokenizer(),
-    )
-
-
-class Watch(TrainerCallback):
-    """Keeps what each optimizer update was about to do, and may interrupt the run."""
-
-    def __init__(self, interrupt_at: int | None = None) -> None:
-        self.gradients: list[torch.Tensor] = []
-        self.rates: list[float] = []
-        self.interrupt_at = interrupt_at
-
-    def on_pre_optimizer_step(
-        self, args: Any, state: Any, control: Any, model: Any = None, **others: Any
-    ) -> None:
-        self.gradients.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
-        self.rates.append(others["optimizer"].param_groups[0]["lr"])
-        if state.global_step + 1 == self.interrupt_at:
-            os.kill(os.getpid(), signal.SIGINT)
-
-
-def weights(model: torch.nn.Module) -> torch.Tensor:
-    return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
 
 
 def test_updates_use_the_rates_of_the_paper(tmp_path: Path) -> None:

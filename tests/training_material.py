@@ -1,13 +1,17 @@
-"""Small corpora, tokenizers and models for the tests of training: numbers to be said in reverse."""
+"""Small corpora, models and trainers for the tests of training: numbers to be said in reverse."""
 
+import os
 import random
+import signal
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import torch
+from transformers import TrainerCallback
 
 from vaswani import VaswaniConfig, VaswaniForConditionalGeneration
+from vaswani.training import VaswaniTrainer, VaswaniTrainingArguments
 from vaswani.training_data import TokenizedPairs
 from vaswani.vocabulary import train_tokenizer
 
@@ -56,3 +60,48 @@ def tiny_config(**overrides: Any) -> VaswaniConfig:
 def tiny_model(seed: int = 0, **overrides: Any) -> VaswaniForConditionalGeneration:
     torch.manual_seed(seed)
     return VaswaniForConditionalGeneration(tiny_config(**overrides))
+
+
+def arguments(folder: Path, **settings: Any) -> VaswaniTrainingArguments:
+    defaults: dict[str, Any] = {
+        "tokens_per_update": 200,
+        "warmup_steps": 10,
+        "max_steps": 6,
+        "eval_steps": 1000,
+        "logging_steps": 1,
+        "device_name": "cpu",
+        "save_strategy": "no",
+        "load_best_model_at_end": False,
+    }
+    return VaswaniTrainingArguments(output_dir=str(folder), **{**defaults, **settings})
+
+
+def trainer(folder: Path, *, model: Any = None, **settings: Any) -> VaswaniTrainer:
+    return VaswaniTrainer(
+        model or tiny_model(),
+        arguments(folder, **settings),
+        train_dataset=tokenized(reversal_pairs(120)),
+        eval_dataset=tokenized(reversal_pairs(37, seed=1)),
+        processing_class=tokenizer(),
+    )
+
+
+class Watch(TrainerCallback):
+    """Keeps what each optimizer update was about to do, and may interrupt the run."""
+
+    def __init__(self, interrupt_at: int | None = None) -> None:
+        self.gradients: list[torch.Tensor] = []
+        self.rates: list[float] = []
+        self.interrupt_at = interrupt_at
+
+    def on_pre_optimizer_step(
+        self, args: Any, state: Any, control: Any, model: Any = None, **others: Any
+    ) -> None:
+        self.gradients.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
+        self.rates.append(others["optimizer"].param_groups[0]["lr"])
+        if state.global_step + 1 == self.interrupt_at:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def weights(model: torch.nn.Module) -> torch.Tensor:
+    return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])

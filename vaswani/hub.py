@@ -33,6 +33,9 @@ SCORE_LABELS = METRICS | {
     "length_ratio": "length of translations / references",
     "truncated": "translations cut off",
     "num_beams": "beam size",
+    "averaged_checkpoints": "checkpoints averaged",
+    "best_checkpoint_update": "best single checkpoint, in updates",
+    "best_checkpoint_loss": "loss of the best single checkpoint, in nats a token",
 }
 
 

@@ -20,6 +20,7 @@ from transformers.trainer import TRAINING_ARGS_NAME
 
 from vaswani.errors import InputError
 from vaswani.hub import write_model_card
+from vaswani.output_folder import check_can_write
 from vaswani.run_settings import DataArguments, ModelArguments
 from vaswani.training import VaswaniTrainer
 from vaswani.training_arguments import PAPER_SETTINGS, VaswaniTrainingArguments
@@ -39,9 +40,7 @@ def check_output(args: VaswaniTrainingArguments, model_arguments: ModelArguments
     if not args.output_dir or args.output_dir == "trainer_output":
         raise InputError("`output_dir` must be given: the folder that becomes the model.")
     output = Path(args.output_dir)
-    if output.exists() and not output.is_dir():
-        raise InputError(f"`output_dir` must be a folder, got the file {output}.")
-    _check_can_write(output)
+    check_can_write(output, "output_dir")
     if not output.is_dir() or not any(output.iterdir()):
         return output
     is_run = (output / SETTINGS).is_file()
@@ -65,22 +64,6 @@ def check_output(args: VaswaniTrainingArguments, model_arguments: ModelArguments
                 "Choose another."
             )
     return output
-
-
-def _check_can_write(output: Path) -> None:
-    """Refuses before the work what would fail at the end: a folder that cannot be made."""
-    nearest = next(path for path in (output, *output.absolute().parents) if path.exists())
-    if not nearest.is_dir():
-        raise InputError(f"`output_dir` must be in a folder, got {output}: {nearest} is a file.")
-    # Kernel folders such as /proc refuse even those who may write, and tell so only when tried.
-    try:
-        with tempfile.TemporaryDirectory(dir=nearest, prefix=".writable-"):
-            pass
-    except OSError as error:
-        raise InputError(
-            f"`output_dir` must be where you may write, got {output} ({error.strerror}). "
-            "Choose another."
-        ) from error
 
 
 def claim_output(

@@ -9,7 +9,6 @@ Left to others: from files to a finished folder (`training_run`), clock and log
 """
 
 import math
-import shutil
 import sys
 import tempfile
 import time
@@ -27,10 +26,9 @@ from transformers import (
     PreTrainedTokenizerBase,
     PrinterCallback,
     ProgressCallback,
-    Seq2SeqTrainer,
     set_seed,
 )
-from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, TrainOutput
+from transformers.trainer_utils import TrainOutput
 from transformers.training_args import OptimizerNames
 
 from vaswani.batching import TokenBudgetBatchSampler, TranslationCollator
@@ -39,6 +37,7 @@ from vaswani.evaluation import corpus_scores
 from vaswani.modeling_vaswani import VaswaniForConditionalGeneration
 from vaswani.optimization import paper_optimizer, paper_schedule
 from vaswani.training_arguments import VaswaniTrainingArguments
+from vaswani.training_averaging import AveragingTrainer
 from vaswani.training_data import TokenizedPairs
 from vaswani.training_progress import InterruptSwitch, ProgressReport, RunClock
 from vaswani.translation import Translator
@@ -80,7 +79,7 @@ class EvaluationInterrupted(KeyboardInterrupt):
     """A Ctrl-C during an evaluation within training."""
 
 
-class VaswaniTrainer(Seq2SeqTrainer):
+class VaswaniTrainer(AveragingTrainer):
     """A Seq2SeqTrainer whose updates, optimizer and rates are those of the paper.
 
     An update holds `tokens_per_update` source and as many target tokens, whatever the number of
@@ -233,13 +232,15 @@ class VaswaniTrainer(Seq2SeqTrainer):
             set_seed(self.args.seed)
         with self.switch.listening():
             try:
-                return super().train(resume_from_checkpoint, *args, **kwargs)
+                output = super().train(resume_from_checkpoint, *args, **kwargs)
             except EvaluationInterrupted:
                 self.callback_handler.on_train_end(self.args, self.state, self.control)
                 if self.args.load_best_model_at_end and self.state.best_model_checkpoint:
                     self._load_best_model()
                 self.is_in_train = False
-                return TrainOutput(self.state.global_step, math.nan, {})
+                output = TrainOutput(self.state.global_step, math.nan, {})
+            self.settle_weights()
+            return output
 
     def _get_grad_norm(self, model: Any, grad_norm: Any = None) -> Any:
         """The norm if it was needed for clipping: a pass over all gradients for a log otherwise."""
@@ -370,7 +371,7 @@ class VaswaniTrainer(Seq2SeqTrainer):
         if self.switch.requested:
             raise EvaluationInterrupted
 
-    # Logs and checkpoints
+    # Logs
 
     def log(self, logs: dict[str, Any], start_time: float | None = None) -> None:
         """As the parent does; entries of training get speed, padding and time left too."""
@@ -387,12 +388,3 @@ class VaswaniTrainer(Seq2SeqTrainer):
             if left is not None:
                 logs["minutes_left"] = left
         super().log(logs, start_time)
-
-    def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        """As the parent does; an interrupted checkpoint leaves no folder that looks whole."""
-        name = f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
-        try:
-            super()._save_checkpoint(model, trial)
-        except BaseException:
-            shutil.rmtree(Path(self._get_output_dir(trial=trial)) / name, ignore_errors=True)
-            raise

@@ -17,6 +17,7 @@ from transformers.integrations import get_available_reporting_integrations
 from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
 
 from vaswani.errors import InputError
+from vaswani.training_averaging import AveragingArguments
 
 # Sections 5.1 to 5.4, for the base model: unset fields take these.
 PAPER_SETTINGS: dict[str, Any] = {
@@ -49,7 +50,7 @@ _LOGGING_EXTRAS = {"tensorboard": "tensorboard", "trackio": "trackio"}
 
 
 @dataclass
-class VaswaniTrainingArguments(Seq2SeqTrainingArguments):
+class VaswaniTrainingArguments(AveragingArguments, Seq2SeqTrainingArguments):
     """Settings of `VaswaniTrainer`; every inherited one works too, unless refused here.
 
     Fields left `None` take the paper's value; `unset` names them, so that a preset may choose
@@ -221,6 +222,7 @@ class VaswaniTrainingArguments(Seq2SeqTrainingArguments):
         self._check_reports()
         self._settle_length()
         self._settle_evaluation()
+        self.settle_averaging()
         if self.device_name.startswith("cpu"):
             self.use_cpu = True
         self._check_device()

@@ -20,6 +20,7 @@ from tqdm.auto import tqdm
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from vaswani.training_arguments import EVALUATIONS_OF_A_TIMED_RUN, NEVER
+from vaswani.training_averaging import weights_update
 
 # Beam 4 costs about this many times a greedy translation.
 _BEAM_COST = 3.0
@@ -140,6 +141,9 @@ class RunClock(TrainerCallback):
         if self.agree is not None:
             flags = self.agree(flags)
         interrupted, over, due = flags
+        if due:
+            # Without validation data nothing else would space the checkpoints.
+            self.last_evaluation = time.monotonic()
         if (over or due) and args.eval_strategy != "no":
             control.should_evaluate = True
         if over or due or interrupted:
@@ -185,13 +189,6 @@ def describe(entry: dict[str, Any]) -> str:
         if isinstance(entry.get(name), int | float)
     ]
     return " · ".join(words)
-
-
-def weights_update(args: TrainingArguments, state: TrainerState) -> int:
-    """The update whose weights the model has after training: the best one's if they are kept."""
-    if args.load_best_model_at_end and state.best_model_checkpoint is not None:
-        return int(state.best_global_step or state.global_step)
-    return int(state.global_step)
 
 
 class ProgressReport(TrainerCallback):

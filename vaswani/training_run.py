@@ -44,7 +44,6 @@ from vaswani.training import (
 )
 from vaswani.training_arguments import NEVER
 from vaswani.training_data import TokenizedPairs, hold_out
-from vaswani.training_progress import weights_update
 from vaswani.vocabulary import train_tokenizer
 
 __all__ = ["DataArguments", "ModelArguments", "TrainingInterrupted", "run_training"]
@@ -128,9 +127,8 @@ def run_training(
     with trainer.switch.listening():
         save_model_folder(trainer, output)
         write_results(output, args, facts, {}, [])
-    updates, kept = trainer.state.global_step, weights_update(trainer.args, trainer.state)
-    best = f", with the weights of update {kept:,}, the best" if kept != updates else ""
-    say(f"Saved the model to {output} after {updates:,} updates{best}.")
+    updates = trainer.state.global_step
+    say(f"Saved the model to {output} after {updates:,} updates, with {trainer.ended_with()}.")
     if interrupted:
         say("It was interrupted: the final evaluation is left out.")
         raise TrainingInterrupted(output)
@@ -331,6 +329,8 @@ def _report(
     if args.early_stopping_patience:
         ends.append(f"{args.early_stopping_patience} evaluations without a better score")
     say(f"Ends after {' or '.join(ends)}. Ctrl-C ends it earlier and saves.")
+    if args.averaging_plan():
+        say(args.averaging_plan())
 
 
 def _facts(
@@ -360,7 +360,7 @@ def _facts(
         "label smoothing": config.label_smoothing,
         "tokens per update": args.tokens_per_update,
         "updates": trainer.state.global_step,
-        "weights of update": weights_update(trainer.args, trainer.state),
+        "weights": trainer.ended_with(),
         "passes over the data": round(trainer.state.epoch or 0, 2),
         "warm-up updates": args.warmup_steps,
         "learning-rate factor": args.learning_rate_factor,
@@ -378,7 +378,12 @@ def _final_evaluation(
     say(f"Final evaluation: beam {beams} on {len(validation):,} pairs.")
     metrics = trainer.evaluate(num_beams=beams, max_sentences=len(validation))
     scores = {name.removeprefix("eval_"): value for name, value in metrics.items()}
-    scores |= {"num_beams": beams, "pairs": len(validation)}
+    scores |= {"num_beams": beams, "pairs": len(validation)} | trainer.comparison()
+    if "best_checkpoint_loss" in scores:
+        say(
+            f"Loss of the average: {scores['loss']:.4f} nats a token; of the best checkpoint, "
+            f"update {scores['best_checkpoint_update']:,}: {scores['best_checkpoint_loss']:.4f}."
+        )
     assert validation.sources is not None and validation.targets is not None
     some = validation.spread(_SAMPLE_TRANSLATIONS)
     found, references, _ = trainer.translate_pairs(validation, some, num_beams=beams)

@@ -26,6 +26,7 @@ COMMANDS = {
     "train": "train a model on parallel text, or go on from one",
     "translate": "translate a file or standard input, line by line",
     "score": "tell how probable a model finds given translations",
+    "average": "average the weights of checkpoints into one model",
     "evaluate": "measure BLEU, chrF and perplexity of a model or of translations",
     "presets": "list the model sizes that have a name",
     "demo": "show the whole way on a generated corpus, in minutes",

@@ -1,0 +1,65 @@
+"""Folders that appear whole or not at all.
+
+check_can_write    refuses before the work a folder that could not be made after it
+written_aside      fills a folder under another name and moves it into place
+"""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from vaswani.errors import InputError
+
+
+def check_can_write(output: Path, setting: str) -> None:
+    """Refuses before the work what would fail at the end: a folder that cannot be made.
+
+    Args:
+        output: the folder.
+        setting: what the message calls it.
+
+    Raises:
+        InputError: if it is a file, is below one, or is where nothing may be written.
+    """
+    if output.exists() and not output.is_dir():
+        raise InputError(f"`{setting}` must be a folder, got the file {output}.")
+    nearest = next(path for path in (output, *output.absolute().parents) if path.exists())
+    if not nearest.is_dir():
+        raise InputError(f"`{setting}` must be in a folder, got {output}: {nearest} is a file.")
+    # Kernel folders such as /proc refuse even those who may write, and tell so only when tried.
+    try:
+        with tempfile.TemporaryDirectory(dir=nearest, prefix=".writable-"):
+            pass
+    except OSError as error:
+        raise InputError(
+            f"`{setting}` must be where you may write, got {output} ({error.strerror}). "
+            "Choose another."
+        ) from error
+
+
+@contextmanager
+def written_aside(output: Path) -> Iterator[Path]:
+    """Gives a new folder to fill; it takes the place of `output` only if the block ends well.
+
+    What `output` held before is deleted then, and is still there if the block fails.
+    """
+    output = output.absolute()
+    output.parent.mkdir(parents=True, exist_ok=True)
+    aside = output.with_name(f".{output.name}.saving-{os.getpid()}")
+    earlier = output.with_name(f".{output.name}.replaced-{os.getpid()}")
+    # Not a temporary directory of the standard library, which no other user may read.
+    aside.mkdir()
+    try:
+        yield aside
+        if output.is_dir():
+            os.replace(output, earlier)
+        os.replace(aside, output)
+        shutil.rmtree(earlier, ignore_errors=True)
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        if earlier.is_dir() and not output.exists():
+            os.replace(earlier, output)
+        raise
