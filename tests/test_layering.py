@@ -27,6 +27,7 @@ OPTIONAL = "datasets accelerate evaluate sacrebleu matplotlib jinja2 tensorboard
 # Besides Hub files and `errors`. A topic that is split keeps its place in the order.
 EXTRA: dict[str, set[str]] = {
     "data": {"vocabulary", "text_lines"},
+    "vocabulary": {"word_vocabulary"},
     "translation": {"decoding", "model_folder", "sentences", "text_lines"},
     "evaluation": {"translation"},
 }

@@ -302,6 +302,11 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
         return loaded
 
 
+def target_side(tokenizer: Any) -> Any:
+    """The tokenizer of the target side: of another class than ours, the tokenizer itself."""
+    return getattr(tokenizer, "target_tokenizer", tokenizer)
+
+
 def _find_surrogate(text: Any) -> str | None:
     """The first lone surrogate in a string or in nested lists of strings."""
     if isinstance(text, str):
