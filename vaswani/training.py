@@ -74,8 +74,8 @@ class EvaluationInterrupted(KeyboardInterrupt):
 class VaswaniTrainer(Seq2SeqTrainer):
     """A Seq2SeqTrainer whose updates, optimizer and rates are those of the paper.
 
-    An update holds `tokens_per_update` source and as many target tokens, whatever the number of
-    processes and of accumulation steps. Evaluations give the negative log-likelihood of all
+    An update holds `tokens_per_update` source and as many target tokens, or
+    `sentences_per_update` pairs, whatever the number of processes and of accumulation steps. Evaluations give the negative log-likelihood of all
     validation pairs, and BLEU and chrF of real translations of `eval_sentences` of them.
 
     Args:

@@ -322,6 +322,7 @@ def _facts(
             f"{int(train.source_lengths.sum()):,}, {int(train.target_lengths.sum()):,}"
         ),
         "pairs left out as too long": train.left_out,
+        **({"pairs cut as too long": train.shortened} if train.shortened else {}),
         "validation pairs": len(validation) if validation is not None else 0,
     }
     settings = {
