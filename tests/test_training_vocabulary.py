@@ -196,7 +196,7 @@ def test_two_sizes_of_an_update_are_refused() -> None:
         (
             {
                 "share_encoder_decoder_embeddings": True,
-                "vocab_size": 300,
+                "vocab_size": 400,
                 "encoder_vocab_size": None,
             },
             "`share_encoder_decoder_embeddings` must be False .* got True",

@@ -43,8 +43,8 @@ def move_pad(tokenizer: VaswaniTokenizer, index: int) -> VaswaniTokenizer:
 
 
 def source_side() -> VaswaniTokenizer:
-    """Byte-pair encoding of the sources."""
-    return train_tokenizer([source for source, _ in PAIRS], vocab_size=300, model_max_length=20)
+    """Byte-pair encoding of the sources, with room for each word as one token."""
+    return train_tokenizer([source for source, _ in PAIRS], vocab_size=340, model_max_length=20)
 
 
 def target_side(pad: int = TARGET_PAD) -> VaswaniTokenizer:

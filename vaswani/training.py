@@ -75,8 +75,9 @@ class VaswaniTrainer(Seq2SeqTrainer):
     """A Seq2SeqTrainer whose updates, optimizer and rates are those of the paper.
 
     An update holds `tokens_per_update` source and as many target tokens, or
-    `sentences_per_update` pairs, whatever the number of processes and of accumulation steps. Evaluations give the negative log-likelihood of all
-    validation pairs, and BLEU and chrF of real translations of `eval_sentences` of them.
+    `sentences_per_update` pairs, whatever the number of processes and of accumulation steps.
+    Evaluations give the negative log-likelihood of all validation pairs, and BLEU and chrF of real
+    translations of `eval_sentences` of them.
 
     Args:
         model: the model.
