@@ -14,6 +14,7 @@ import torch
 from transformers import AutoTokenizer, DataCollatorForSeq2Seq
 from two_sided import PAIRS, TARGET_PAD, model_for, paired, source_side, target_side
 
+from vaswani import VaswaniConfig, VaswaniForConditionalGeneration
 from vaswani.errors import InputError
 from vaswani.tokenization_vaswani import VaswaniTokenizer
 from vaswani.vocabulary import pair_tokenizers, train_tokenizer_pair
@@ -146,6 +147,28 @@ def test_missing_mask_is_made_from_the_padding_of_the_source(tokenizer) -> None:
         made = model(batch["input_ids"], decoder_input_ids=decoder_input_ids).logits
     assert torch.equal(given, made)
     assert model.generate(**batch).tolist() == model.generate(batch["input_ids"]).tolist()
+
+
+def test_sides_differ_in_words_and_positions_as_in_the_write_ups() -> None:
+    """8,500 source and 8,000 target words, 62 and 26 positions, 64 sentences at once."""
+    config = VaswaniConfig(
+        vocab_size=8000,
+        encoder_vocab_size=8500,
+        share_encoder_decoder_embeddings=False,
+        tie_word_embeddings=False,
+        d_model=8,
+        encoder_layers=1,
+        decoder_layers=1,
+        encoder_attention_heads=2,
+        decoder_attention_heads=2,
+        encoder_ffn_dim=8,
+        decoder_ffn_dim=8,
+    )
+    model = VaswaniForConditionalGeneration(config)
+    source, target = torch.full((64, 62), 8499), torch.full((64, 26), 7999)
+    with torch.no_grad():
+        logits = model(input_ids=source, decoder_input_ids=target).logits
+    assert logits.shape == (64, 26, 8000)
 
 
 # Saving, loading, copies
