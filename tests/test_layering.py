@@ -29,6 +29,7 @@ EXTRA: dict[str, set[str]] = {
     "data": {"vocabulary", "text_lines"},
     "decoding": {"scoring"},
     "translation": {"decoding", "ensemble", "model_folder", "scoring", "sentences", "text_lines"},
+    "vocabulary": {"word_vocabulary"},
     "evaluation": {"translation"},
     "checkpoints": {"checkpoint_files", "hub", "output_folder"},
 }

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from vaswani.errors import InputError
+from vaswani.tokenization_vaswani import target_side
 from vaswani.translation import Translation, Translator
 
 try:
@@ -107,16 +108,17 @@ class TranslationMetric(Metric):
 def decode_predictions(tokenizer: Any, ids: Any) -> list[str]:
     """Texts of generated ids or labels as `compute_metrics` of a Trainer gets them.
 
-    -100, which pads labels and gathered predictions, becomes padding; as an id it would stop the
-    tokenizer with an overflow.
+    -100, which pads labels and gathered predictions, becomes padding; as an id it would stop most
+    tokenizers with an overflow.
 
     Args:
-        tokenizer: the tokenizer of the target side.
+        tokenizer: any; of one with separate vocabularies the target side is used.
         ids: `(B, T)` int64 as array, tensor or lists, or a tuple that begins with them.
     """
     if isinstance(ids, tuple):
         ids = ids[0]
     rows = [np.asarray(row) for row in ids]
+    tokenizer = target_side(tokenizer)
     replaced = [np.where(row == _IGNORED_LABEL, tokenizer.pad_token_id, row) for row in rows]
     return tokenizer.batch_decode([row.tolist() for row in replaced], skip_special_tokens=True)
 

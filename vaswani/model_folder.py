@@ -24,6 +24,7 @@ from vaswani.configuration_vaswani import VaswaniConfig
 from vaswani.errors import InputError
 from vaswani.generation_vaswani import check_search_settings
 from vaswani.modeling_vaswani import VaswaniForConditionalGeneration
+from vaswani.tokenization_vaswani import target_side
 
 _WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
 
@@ -136,13 +137,17 @@ def _check_parts(folder: Path) -> None:
 
 
 def _check_sizes(folder: Path, config: VaswaniConfig, tokenizer: PreTrainedTokenizerBase) -> None:
-    entries = max(tokenizer.get_vocab().values()) + 1
-    if entries > config.source_vocab_size:
-        raise InputError(
-            f"the tokenizer of {folder} must have at most as many entries as the model's table, "
-            f"got {entries} and {config.source_vocab_size}. Use the tokenizer that the model was "
-            "trained with, or call `model.resize_token_embeddings` and train on."
-        )
+    for side, owner, rows in (
+        ("source", tokenizer, config.source_vocab_size),
+        ("target", target_side(tokenizer), config.vocab_size),
+    ):
+        entries = max(owner.get_vocab().values()) + 1
+        if entries > rows:
+            raise InputError(
+                f"the tokenizer of {folder} must have at most as many entries as the model's "
+                f"{side} table, got {entries} and {rows}. Use the tokenizer that the model was "
+                "trained with, or call `model.resize_token_embeddings` and train on."
+            )
 
 
 def _check_search(path: Path) -> None:

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedTokenizerBase
 
 from vaswani.errors import InputError
 from vaswani.modeling_vaswani import VaswaniForConditionalGeneration
+from vaswani.tokenization_vaswani import VaswaniTokenizer
 
 
 def cross_attention(
     model: VaswaniForConditionalGeneration,
-    tokenizer: PreTrainedTokenizerBase,
+    tokenizer: VaswaniTokenizer,
     source: str,
     target: str,
 ) -> tuple[Tensor, list[str], list[str]]:
@@ -45,12 +45,13 @@ def cross_attention(
     finally:
         model.set_attn_implementation(usual)
     weights = torch.cat(outputs.cross_attentions).cpu()
-    return weights, _texts(tokenizer, batch["labels"][0]), _texts(tokenizer, batch["input_ids"][0])
+    rows = _texts(tokenizer, batch["labels"][0], "target")
+    return weights, rows, _texts(tokenizer, batch["input_ids"][0], "source")
 
 
 def draw_cross_attention(
     model: VaswaniForConditionalGeneration,
-    tokenizer: PreTrainedTokenizerBase,
+    tokenizer: VaswaniTokenizer,
     source: str,
     target: str,
     path: str | Path,
@@ -98,7 +99,7 @@ def draw_cross_attention(
     return Path(path)
 
 
-def _texts(tokenizer: PreTrainedTokenizerBase, ids: Tensor) -> list[str]:
-    tokens = tokenizer.convert_ids_to_tokens(ids.tolist())
+def _texts(tokenizer: VaswaniTokenizer, ids: Tensor, side: str) -> list[str]:
+    tokens = tokenizer.convert_ids_to_tokens(ids.tolist(), side=side)
     # A dollar sign would start a formula.
     return [token.strip().replace("$", r"\$") or "␣" for token in tokens]

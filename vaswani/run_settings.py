@@ -9,7 +9,7 @@ import yaml
 
 from vaswani.configuration_vaswani import VaswaniConfig, presets
 from vaswani.errors import InputError
-from vaswani.vocabulary import check_vocab_size
+from vaswani.vocabulary import VOCABULARY_MODELS, check_vocab_size
 
 # What may change when training goes on from a model: it leaves the weights as they are.
 _FREE_WITH_WEIGHTS = (
@@ -19,6 +19,13 @@ _FREE_WITH_WEIGHTS = (
     "label_smoothing",
     "smoothing_formula",
 )
+_VOCABULARY_FIELDS = (
+    "vocabulary_size",
+    "vocabulary_model",
+    "separate_vocabularies",
+    "target_vocabulary_size",
+)
+_SHARED_TABLE = "share_encoder_decoder_embeddings"
 
 
 @dataclass
@@ -53,6 +60,13 @@ class DataArguments:
     max_tokens: int = field(
         default=256, metadata={"help": "leave out training pairs with more tokens on a side"}
     )
+    cut_long: bool = field(
+        default=False,
+        metadata={"help": "cut sides of more tokens to --max-tokens instead, end token kept"},
+    )
+    max_pairs: int | None = field(
+        default=None, metadata={"help": "use the first so many training pairs only"}
+    )
     source_column: int = field(
         default=1, metadata={"help": "column of the source in a .tsv file, from 1"}
     )
@@ -68,6 +82,8 @@ class DataArguments:
     def __post_init__(self) -> None:
         if self.max_tokens < 1:
             raise InputError(f"`max_tokens` must be at least 1, got {self.max_tokens}.")
+        if self.max_pairs is not None and self.max_pairs < 1:
+            raise InputError(f"`max_pairs` must be at least 1, got {self.max_pairs}.")
         if self.validation_split is not None and self.validation_split < 0:
             raise InputError(
                 f"`validation_split` must not be negative, got {self.validation_split}."
@@ -99,8 +115,24 @@ class ModelArguments:
         default=None,
         metadata={
             "help": "entries of a new vocabulary (default: 4000 up to 50,000 pairs, 8000 up to "
-            "300,000, 16000 up to a million, 37000 beyond)"
+            "300,000, 16000 up to a million, 37000 beyond and for words)"
         },
+    )
+    vocabulary_model: str = field(
+        default="bpe",
+        metadata={
+            "help": "what entries of a new vocabulary are: parts of words by byte-pair encoding, "
+            "or whole words in lower case, of which rare ones become <unk>",
+            "choices": list(VOCABULARY_MODELS),
+        },
+    )
+    separate_vocabularies: bool = field(
+        default=False,
+        metadata={"help": "a vocabulary and a table for each side; --vocabulary-size is of each"},
+    )
+    target_vocabulary_size: int | None = field(
+        default=None,
+        metadata={"help": "entries of the target's own vocabulary (default: as the source's)"},
     )
     dropout: float | None = field(
         default=None, metadata={"help": "dropout of the model (default: the preset's)"}
@@ -115,15 +147,18 @@ class ModelArguments:
 
     def __post_init__(self) -> None:
         if self.model is not None:
-            for name in ("preset", "vocabulary_size"):
-                if getattr(self, name) is not None:
-                    raise InputError(
-                        f"`{name}` must be left out with `model`, got {getattr(self, name)}: "
-                        f"the one of {self.model} is kept."
-                    )
-        if self.tokenizer is not None and self.vocabulary_size is not None:
+            self._refuse("model", "preset", *_VOCABULARY_FIELDS)
+        if self.tokenizer is not None:
+            self._refuse("tokenizer", *_VOCABULARY_FIELDS)
+        if self.vocabulary_model not in VOCABULARY_MODELS:
             raise InputError(
-                f"`vocabulary_size` must be left out with `tokenizer`, got {self.vocabulary_size}."
+                f"`vocabulary_model` must be one of {', '.join(VOCABULARY_MODELS)}, "
+                f"got {self.vocabulary_model!r}."
+            )
+        if self.target_vocabulary_size is not None and not self.separate_vocabularies:
+            raise InputError(
+                "`target_vocabulary_size` must be left out without `separate_vocabularies`, "
+                f"got {self.target_vocabulary_size}."
             )
         if self.preset is not None and self.preset not in presets():
             raise InputError(
@@ -137,8 +172,19 @@ class ModelArguments:
                 VaswaniConfig.from_preset(self.preset or "base", **overrides)
         elif overrides:
             VaswaniConfig(**overrides)
-        if self.vocabulary_size is not None:
-            check_vocab_size(self.vocabulary_size)
+        for name in ("vocabulary_size", "target_vocabulary_size"):
+            if getattr(self, name) is not None:
+                check_vocab_size(getattr(self, name), model=self.vocabulary_model, name=name)
+
+    def _refuse(self, given: str, *names: str) -> None:
+        """Raises if one of the settings is set beside the folder `given`, which settles it."""
+        defaults = {item.name: item.default for item in dataclasses.fields(self)}
+        for name in names:
+            if getattr(self, name) != defaults[name]:
+                raise InputError(
+                    f"`{name}` must be left out with `{given}`, got {getattr(self, name)}: "
+                    f"the one of {getattr(self, given)} is kept."
+                )
 
 
 def config_overrides(arguments: ModelArguments) -> dict[str, Any]:
@@ -153,6 +199,11 @@ def config_overrides(arguments: ModelArguments) -> dict[str, Any]:
         value = getattr(arguments, name)
         if value is not None:
             settings[name] = value
+    if arguments.separate_vocabularies and settings.setdefault(_SHARED_TABLE, False):
+        raise InputError(
+            f"`{_SHARED_TABLE}` must be left out or false with `separate_vocabularies`, got "
+            f"{settings[_SHARED_TABLE]!r}."
+        )
     known = [field.name for field in dataclasses.fields(VaswaniConfig)]
     for name, value in settings.items():
         if name not in known:

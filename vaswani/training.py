@@ -2,10 +2,10 @@
 
     VaswaniTrainer              a Seq2SeqTrainer with the paper's updates, optimizer and schedule
     VaswaniTrainingArguments    its settings (see `training_arguments`)
-    check_tokenizer_fits, check_savable    what would otherwise fail late, refused early
+    check_savable               what would otherwise fail late, refused early
 
 Left to others: from files to a finished folder (`training_run`), clock and log
-(`training_progress`).
+(`training_progress`), whether tokenizer and model fit (`training_vocabulary`).
 """
 
 import math
@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from accelerate.utils import gather_object
 from torch import Tensor
+from torch.nn.functional import pad
 from torch.utils.data import DataLoader
 from transformers import (
     DefaultFlowCallback,
@@ -40,23 +41,13 @@ from vaswani.training_arguments import VaswaniTrainingArguments
 from vaswani.training_averaging import AveragingTrainer
 from vaswani.training_data import TokenizedPairs
 from vaswani.training_progress import InterruptSwitch, ProgressReport, RunClock
+from vaswani.training_vocabulary import KeptTokenIds, check_tokenizer_fits
 from vaswani.translation import Translator
 
-__all__ = ["VaswaniTrainer", "VaswaniTrainingArguments", "check_savable", "check_tokenizer_fits"]
+__all__ = ["VaswaniTrainer", "VaswaniTrainingArguments", "check_savable"]
 
 # Source and target tokens of one batch of the validation loss, padding included.
 _EVALUATION_TOKENS = 4096
-
-
-def check_tokenizer_fits(tokenizer: PreTrainedTokenizerBase, config: Any) -> None:
-    """Raises InputError if the tokenizer can give ids that the model's tables do not have."""
-    for name in ("source_vocab_size", "vocab_size"):
-        if len(tokenizer) > getattr(config, name):
-            raise InputError(
-                f"`tokenizer` must have at most `vocab_size` entries, got {len(tokenizer)} "
-                f"and {getattr(config, name)}. Use the tokenizer that the model was trained with, "
-                "or give the model more rows with `resize_token_embeddings`."
-            )
 
 
 def check_savable(model: VaswaniForConditionalGeneration) -> None:
@@ -82,9 +73,10 @@ class EvaluationInterrupted(KeyboardInterrupt):
 class VaswaniTrainer(AveragingTrainer):
     """A Seq2SeqTrainer whose updates, optimizer and rates are those of the paper.
 
-    An update holds `tokens_per_update` source and as many target tokens, whatever the number of
-    processes and of accumulation steps. Evaluations give the negative log-likelihood of all
-    validation pairs, and BLEU and chrF of real translations of `eval_sentences` of them.
+    An update holds `tokens_per_update` source and as many target tokens, or
+    `sentences_per_update` pairs, whatever the number of processes and of accumulation steps.
+    Evaluations give the negative log-likelihood of all validation pairs, and BLEU and chrF of real
+    translations of `eval_sentences` of them.
 
     Args:
         model: the model.
@@ -136,6 +128,8 @@ class VaswaniTrainer(AveragingTrainer):
         self.switch = InterruptSwitch()
         self.clock = RunClock(self.switch, self._agree if args.world_size > 1 else None)
         self._replace_callbacks(log_file)
+        if getattr(processing_class, "separate_vocabularies", False):
+            self.add_callback(KeptTokenIds(model))
         self._tokens = torch.zeros(2, dtype=torch.long)
         self._seconds_evaluating = 0.0
         self._last_log: tuple[float, float] = (time.monotonic(), 0.0)
@@ -159,11 +153,8 @@ class VaswaniTrainer(AveragingTrainer):
     def get_train_dataloader(self) -> DataLoader:
         """Batches of an update's token budget, dealt to the processes in turn."""
         pairs = self.train_dataset
-        assert self.args.tokens_per_update is not None
         self.train_sampler = TokenBudgetBatchSampler(
-            pairs.source_lengths,
-            pairs.target_lengths,
-            tokens_per_update=self.args.tokens_per_update,
+            **self.args.update_size(pairs.source_lengths, pairs.target_lengths),
             micro_batches=self.args.world_size * self.args.gradient_accumulation_steps,
             seed=self.args.data_seed if self.args.data_seed is not None else self.args.seed,
         )
@@ -362,9 +353,14 @@ class VaswaniTrainer(AveragingTrainer):
         decode: Callable[..., list[str]] = self.processing_class.batch_decode
         rows = [pairs[k] for k in indices]
         return (
-            decode([row["input_ids"] for row in rows], skip_special_tokens=True),
+            decode([row["input_ids"] for row in rows], skip_special_tokens=True, side="source"),
             decode([row["labels"] for row in rows], skip_special_tokens=True),
         )
+
+    def _pad_tensors_to_max_len(self, tensor: Tensor, max_length: int) -> Tensor:
+        """As the parent does, with the padding of the target: the tokenizer's is the source's."""
+        missing = max_length - tensor.size(-1)
+        return pad(tensor, (0, missing), value=self.model.config.pad_token_id)
 
     def _stop_if_interrupted(self) -> None:
         # Within an evaluation there is no update to wait for.

@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from transformers import Seq2SeqTrainingArguments
 from transformers.integrations import get_available_reporting_integrations
@@ -101,6 +102,13 @@ class VaswaniTrainingArguments(AveragingArguments, Seq2SeqTrainingArguments):
         metadata={
             "help": "source tokens, and as many target tokens, of one update over all processes "
             "and accumulation steps (the paper: 25000; preset small: 2048, tiny: 1024)"
+        },
+    )
+    sentences_per_update: int | None = field(
+        default=None,
+        metadata={
+            "help": "sentence pairs of one update, in place of a number of tokens: of any length, "
+            "drawn at random"
         },
     )
     paper_schedule: bool = field(
@@ -215,7 +223,17 @@ class VaswaniTrainingArguments(AveragingArguments, Seq2SeqTrainingArguments):
             and getattr(self, item.name) != item.default
             and item.default_factory is dataclasses.MISSING
         }
-        self.unset = tuple(name for name in PAPER_SETTINGS if getattr(self, name) is None)
+        if None not in (self.tokens_per_update, self.sentences_per_update):
+            raise InputError(
+                "`tokens_per_update` must be left out with `sentences_per_update`, "
+                f"got {self.tokens_per_update} and {self.sentences_per_update}."
+            )
+        self.unset = tuple(
+            name
+            for name in PAPER_SETTINGS
+            if getattr(self, name) is None
+            and (name != "tokens_per_update" or self.sentences_per_update is None)
+        )
         for name in self.unset:
             setattr(self, name, PAPER_SETTINGS[name])
         self._check_own_fields()
@@ -236,6 +254,25 @@ class VaswaniTrainingArguments(AveragingArguments, Seq2SeqTrainingArguments):
             if name in self.unset:
                 setattr(self, name, value)
 
+    def update_size(self, source_lengths: Any, target_lengths: Any) -> dict[str, Any]:
+        """What of `TokenBudgetBatchSampler` makes updates of so many tokens, or sentences.
+
+        Args:
+            source_lengths: tokens of each source.
+            target_lengths: tokens of each target.
+        """
+        if self.sentences_per_update is None:
+            budget = self.tokens_per_update
+        else:
+            # Counted as one token each, sentences are all alike: none is put beside its like.
+            budget = self.sentences_per_update
+            source_lengths = target_lengths = np.ones(len(source_lengths), dtype=np.int64)
+        return {
+            "source_lengths": source_lengths,
+            "target_lengths": target_lengths,
+            "tokens_per_update": budget,
+        }
+
     @property
     def evaluates_by_time(self) -> bool:
         """Whether a tenth of `max_minutes`, not a number of updates, spaces evaluations."""
@@ -245,6 +282,7 @@ class VaswaniTrainingArguments(AveragingArguments, Seq2SeqTrainingArguments):
         # `warmup_steps` below 1 is a share of all updates in transformers; 0 is no warm-up.
         least: dict[str, float] = {
             "tokens_per_update": 1,
+            "sentences_per_update": 1,
             "warmup_steps": 0,
             "eval_sentences": 0,
             "early_stopping_patience": 1,

@@ -45,6 +45,7 @@ class TokenizedPairs(Dataset):
         sources: the texts, where there are any.
         targets: the texts that translations are scored against.
         left_out: pairs that were too long to become a part of this.
+        shortened: pairs of which a side was cut.
     """
 
     def __init__(
@@ -55,9 +56,11 @@ class TokenizedPairs(Dataset):
         sources: Sequence[str] | None = None,
         targets: Sequence[str] | None = None,
         left_out: int = 0,
+        shortened: int = 0,
     ) -> None:
         self._source, self._target = _Ragged(source_ids), _Ragged(target_ids)
-        self.sources, self.targets, self.left_out = sources, targets, left_out
+        self.sources, self.targets = sources, targets
+        self.left_out, self.shortened = left_out, shortened
 
     def __len__(self) -> int:
         return len(self._source.lengths)
@@ -83,6 +86,7 @@ class TokenizedPairs(Dataset):
         tokenizer: Any,
         *,
         max_tokens: int | None = None,
+        cut: bool = False,
         keep_texts: bool = False,
     ) -> "TokenizedPairs":
         """Encodes both sides, and leaves out pairs of which one side is too long.
@@ -90,17 +94,24 @@ class TokenizedPairs(Dataset):
         Args:
             tokenizer: a `VaswaniTokenizer`.
             max_tokens: most tokens of a side, end token included, inclusive.
+            cut: cut longer sides to `max_tokens` instead; the end token stays.
             keep_texts: keep the texts, for a set that translations are scored on.
         """
         source_ids: list[NDArray[np.int32]] = []
         target_ids: list[NDArray[np.int32]] = []
         kept: list[int] = []
+        shortened = 0
         for start in range(0, len(sources), _ROWS_AT_A_TIME):
             rows = slice(start, start + _ROWS_AT_A_TIME)
-            encoded = tokenizer(list(sources[rows]), text_target=list(targets[rows]))
+            # Not verbose: what is too long is ours to leave out and to report.
+            encoded = tokenizer(list(sources[rows]), text_target=list(targets[rows]), verbose=False)
             both = zip(encoded["input_ids"], encoded["labels"], strict=True)
             for number, (source, target) in enumerate(both, start=start):
-                if max_tokens is None or max(len(source), len(target)) <= max_tokens:
+                too_long = max_tokens is not None and max(len(source), len(target)) > max_tokens
+                if too_long and cut:
+                    source, target = _cut(source, max_tokens), _cut(target, max_tokens)
+                    shortened += 1
+                if cut or not too_long:
                     source_ids.append(np.asarray(source, dtype=np.int32))
                     target_ids.append(np.asarray(target, dtype=np.int32))
                     kept.append(number)
@@ -110,6 +121,7 @@ class TokenizedPairs(Dataset):
             sources=[sources[k] for k in kept] if keep_texts else None,
             targets=[targets[k] for k in kept] if keep_texts else None,
             left_out=len(sources) - len(kept),
+            shortened=shortened,
         )
 
     @classmethod
@@ -137,6 +149,11 @@ class TokenizedPairs(Dataset):
         """At most `count` indices, evenly spaced over the set."""
         count = min(count, len(self))
         return [k * len(self) // count for k in range(count)]
+
+
+def _cut(ids: list[int], most: int | None) -> list[int]:
+    """At most `most` ids; the last one, which is the end token, stays."""
+    return ids if most is None or len(ids) <= most else [*ids[: most - 1], ids[-1]]
 
 
 @dataclass

@@ -36,20 +36,18 @@ from vaswani.run_settings import (
     config_overrides,
 )
 from vaswani.tokenization_vaswani import VaswaniTokenizer
-from vaswani.training import (
-    VaswaniTrainer,
-    VaswaniTrainingArguments,
-    check_savable,
-    check_tokenizer_fits,
-)
+from vaswani.training import VaswaniTrainer, VaswaniTrainingArguments, check_savable
 from vaswani.training_arguments import NEVER
 from vaswani.training_data import TokenizedPairs, hold_out
-from vaswani.vocabulary import train_tokenizer
+from vaswani.training_vocabulary import (
+    check_tokenizer_fits,
+    new_tokenizer,
+    table_settings,
+    vocabulary_sizes,
+)
 
 __all__ = ["DataArguments", "ModelArguments", "TrainingInterrupted", "run_training"]
 
-# Merges that occur often enough to be learnt; the paper's 37,000 fit millions of pairs.
-_VOCABULARY_BY_PAIRS = ((50_000, 4000), (300_000, 8000), (1_000_000, 16_000))
 _LARGEST_HOLD_OUT = 1000
 _SAMPLE_TRANSLATIONS = 20
 
@@ -97,14 +95,12 @@ def run_training(
     args.fill_unset(_preset_like(model) if model else model_arguments.preset or "base")
     corpus = _read_corpus(data_arguments, say)
     if tokenizer is None:
-        tokenizer = _new_tokenizer(model_arguments, corpus, say)
+        tokenizer = new_tokenizer(model_arguments, corpus.sources, corpus.targets, say)
     if model is None:
         model = _new_model(model_arguments, tokenizer, args.seed)
     check_tokenizer_fits(tokenizer, model.config)
     check_savable(model)
-    train, validation = _encode(
-        corpus, tokenizer, data_arguments.max_tokens, model.config.position_limit, say
-    )
+    train, validation = _encode(corpus, tokenizer, data_arguments, model.config.position_limit, say)
     _report(model, tokenizer, train, args, say)
     if args.dry_run:
         say("Dry run: all checks passed, nothing was written.")
@@ -158,7 +154,7 @@ def _given_parts(
         tokenizer = open_tokenizer(arguments.tokenizer)
         # What the tables cannot hold shows without reading the corpus.
         config = VaswaniConfig.from_preset(
-            arguments.preset or "base", **{"vocab_size": len(tokenizer), **overrides}
+            arguments.preset or "base", **{**table_settings(tokenizer), **overrides}
         )
         check_tokenizer_fits(tokenizer, config)
         return None, tokenizer
@@ -181,6 +177,9 @@ def _read_corpus(arguments: DataArguments, say: Any) -> Corpus:
     # A missing validation file must not be found out after a long corpus has been read.
     validation = _load(arguments, arguments.validation_data) if arguments.validation_data else None
     sources, targets = _load(arguments, arguments.data)
+    if arguments.max_pairs is not None and arguments.max_pairs < len(sources):
+        say(f"Only the first {arguments.max_pairs:,} of {len(sources):,} pairs are used.")
+        sources, targets = sources[: arguments.max_pairs], targets[: arguments.max_pairs]
     corpus = Corpus(sources, targets)
     if validation is not None:
         corpus.validation_sources, corpus.validation_targets = validation
@@ -228,27 +227,10 @@ def _load(arguments: DataArguments, paths: list[str]) -> tuple[list[str], list[s
     return sources, targets
 
 
-def _new_tokenizer(arguments: ModelArguments, corpus: Corpus, say: Any) -> VaswaniTokenizer:
-    size = arguments.vocabulary_size
-    if size is None:
-        pairs = len(corpus.sources)
-        size = next((size for most, size in _VOCABULARY_BY_PAIRS if pairs <= most), 37_000)
-    say(f"Training a shared vocabulary of at most {size:,} entries.")
-    return train_tokenizer([*corpus.sources, *corpus.targets], vocab_size=size)
-
-
 def _new_model(
     arguments: ModelArguments, tokenizer: VaswaniTokenizer, seed: int
 ) -> VaswaniForConditionalGeneration:
-    settings = {
-        "vocab_size": len(tokenizer),
-        "pad_token_id": tokenizer.pad_token_id,
-        "bos_token_id": tokenizer.bos_token_id,
-        "eos_token_id": tokenizer.eos_token_id,
-        "unk_token_id": tokenizer.unk_token_id,
-        "decoder_start_token_id": tokenizer.bos_token_id,
-        **config_overrides(arguments),
-    }
+    settings = {**table_settings(tokenizer), **config_overrides(arguments)}
     config = VaswaniConfig.from_preset(arguments.preset or "base", **settings)
     # Same seed, same initial weights.
     set_seed(seed)
@@ -256,20 +238,30 @@ def _new_model(
 
 
 def _encode(
-    corpus: Corpus, tokenizer: Any, max_tokens: int, position_limit: int | None, say: Any
+    corpus: Corpus,
+    tokenizer: Any,
+    arguments: DataArguments,
+    position_limit: int | None,
+    say: Any,
 ) -> tuple[TokenizedPairs, TokenizedPairs | None]:
     """Both sets as ids, without the pairs that are too long: `position_limit` counts for both."""
-    name = "max_tokens"
+    name, max_tokens = "max_tokens", arguments.max_tokens
     if position_limit is not None and position_limit < max_tokens:
         name, max_tokens = "max_position_embeddings", position_limit
     train = TokenizedPairs.from_texts(
-        corpus.sources, corpus.targets, tokenizer, max_tokens=max_tokens
+        corpus.sources,
+        corpus.targets,
+        tokenizer,
+        max_tokens=max_tokens,
+        cut=arguments.cut_long,
     )
     if train.left_out:
         say(
             f"{train.left_out:,} training pairs left out: a side has more than "
             f"`{name}` = {max_tokens} tokens."
         )
+    if train.shortened:
+        say(f"{train.shortened:,} training pairs cut to {max_tokens} tokens a side.")
     if not len(train):
         raise InputError(
             f"`{name}` must let some pairs through, got {max_tokens} for "
@@ -299,22 +291,25 @@ def _report(
     args: VaswaniTrainingArguments,
     say: Any,
 ) -> None:
-    assert args.tokens_per_update is not None
     sampler = TokenBudgetBatchSampler(
-        train.source_lengths,
-        train.target_lengths,
-        tokens_per_update=args.tokens_per_update,
+        **args.update_size(train.source_lengths, train.target_lengths),
         micro_batches=args.world_size * args.gradient_accumulation_steps,
     )
     config = model.config
     say(
         f"Model: {model.num_parameters():,} parameters, d_model {config.d_model}, "
-        f"{config.encoder_layers}+{config.decoder_layers} layers, vocabulary {len(tokenizer):,}; "
+        f"{config.encoder_layers}+{config.decoder_layers} layers, vocabulary "
+        f"{vocabulary_sizes(tokenizer)}; "
         f"device {args.device}."
     )
     epoch = len(sampler) // (args.world_size * args.gradient_accumulation_steps)
+    size = (
+        f"{args.tokens_per_update:,} source and as many target tokens"
+        if args.sentences_per_update is None
+        else f"{args.sentences_per_update:,} sentence pairs"
+    )
     say(
-        f"Updates of {args.tokens_per_update:,} source and as many target tokens; "
+        f"Updates of {size}; "
         f"{epoch:,} {'update is' if epoch == 1 else 'updates are'} one pass over "
         f"{int(train.source_lengths.sum()):,} source and "
         f"{int(train.target_lengths.sum()):,} target tokens."
@@ -350,15 +345,21 @@ def _facts(
             f"{int(train.source_lengths.sum()):,}, {int(train.target_lengths.sum()):,}"
         ),
         "pairs left out as too long": train.left_out,
+        **({"pairs cut as too long": train.shortened} if train.shortened else {}),
         "validation pairs": len(validation) if validation is not None else 0,
     }
     settings = {
         "parameters": f"{trainer.model.num_parameters():,}",
         "d_model": config.d_model,
         "layers (encoder, decoder)": f"{config.encoder_layers}, {config.decoder_layers}",
+        "vocabulary": vocabulary_sizes(trainer.processing_class),
         "dropout": config.dropout,
         "label smoothing": config.label_smoothing,
-        "tokens per update": args.tokens_per_update,
+        **(
+            {"tokens per update": args.tokens_per_update}
+            if args.sentences_per_update is None
+            else {"sentence pairs per update": args.sentences_per_update}
+        ),
         "updates": trainer.state.global_step,
         "weights": trainer.ended_with(),
         "passes over the data": round(trainer.state.epoch or 0, 2),

@@ -1,9 +1,13 @@
-"""Trains the vocabulary of a tokenizer: byte-pair encoding of source and target text together.
+"""Trains the vocabulary of a tokenizer: one for source and target together, or one for each.
 
-    train_tokenizer          Section 5.1
-    SPECIAL_TOKENS           ids 0 to 3; the 256 bytes follow, then characters, then merges
+    train_tokenizer          one vocabulary; byte-pair encoding as in section 5.1, or whole words
+    train_tokenizer_pair     one for each side, in one tokenizer
+    pair_tokenizers          the same from two finished tokenizers, of whatever kind
+    SPECIAL_TOKENS           ids 0 to 3; in byte-pair encoding the 256 bytes follow, then
+                             characters, then merges
 
-How a text becomes pieces, and why decoding gives it back exactly:
+Words are the business of `word_vocabulary`. How byte-pair encoding makes pieces of a text, and why
+decoding gives the text back exactly:
 
 1. NFC, and one more space where the text starts with one.
 2. One space goes before a text that does not start with one. So the first word is the same token as
@@ -35,8 +39,11 @@ from tokenizers import (
 
 from vaswani.errors import InputError
 from vaswani.tokenization_vaswani import VaswaniTokenizer
+from vaswani.word_vocabulary import train_words
 
 SPECIAL_TOKENS = ("<pad>", "<s>", "</s>", "<unk>")
+"""Other write-ups call the second and the third `<bos>` and `<eos>`."""
+VOCABULARY_MODELS = ("bpe", "word")
 
 _BYTE_TOKENS = tuple(f"<0x{byte:02X}>" for byte in range(256))
 _RESERVED = len(SPECIAL_TOKENS) + len(_BYTE_TOKENS)
@@ -55,6 +62,7 @@ _PIECES = (
 _NO_CHARACTERS = {"Cc", "Cs", "Co", "Cn"}
 
 _TEXTS_AT_ONCE = 1000
+_MIN_FREQUENCIES = {"bpe": 10, "word": 2}
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +72,7 @@ def train_tokenizer(
     *,
     vocab_size: int = 37000,
     model: str = "bpe",
-    min_frequency: int = 10,
+    min_frequency: int | None = None,
     limit_alphabet: int | None = None,
     model_max_length: int = 1024,
 ) -> VaswaniTokenizer:
@@ -75,25 +83,39 @@ def train_tokenizer(
     Args:
         texts: sentences of both sides. They are read twice; an iterator is put into a list first.
         vocab_size: entries at most. Small corpora give fewer, with a notice in the log.
-        model: kind of vocabulary; `"bpe"` is the only one.
-        min_frequency: how often a character or a merge must be seen to become an entry; one seen
-            less would hardly be trained.
+        model: `"bpe"`, byte-pair encoding, which spells every text; or `"word"`, whole words in
+            lower case with punctuation split off, where a rare word becomes `<unk>` and decoding
+            loses case and spaces (see `word_vocabulary`).
+        min_frequency: how often a character or a merge, or a word, must be seen to become an entry;
+            one seen less would hardly be trained. `None` means 10 for `"bpe"`, 2 for `"word"`.
         limit_alphabet: characters at most, the most frequent first; the others are spelt in bytes.
-            `None` means a quarter of `vocab_size`.
+            `None` means a quarter of `vocab_size`. Only for `"bpe"`.
         model_max_length: length in tokens to which `truncation=True` cuts, end token included.
 
     Raises:
-        InputError: if there is no text, a text is no valid Unicode, or a setting is out of range.
+        InputError: if there is no text, a text is no valid Unicode, no word is frequent enough, or
+            a setting is out of range.
     """
     _check_settings(vocab_size, model, min_frequency, limit_alphabet, model_max_length)
+    if min_frequency is None:
+        min_frequency = _MIN_FREQUENCIES[model]
     if isinstance(texts, (str, bytes)):
         raise InputError(
             "`texts` must be an iterable of texts, got a single text. Put it in a list."
         )
     if isinstance(texts, Iterator):
         texts = list(texts)
+    characters = _count_characters(texts)
+    if model == "word":
+        words = train_words(
+            texts,
+            special_tokens=SPECIAL_TOKENS,
+            vocab_size=vocab_size,
+            min_frequency=min_frequency,
+        )
+        return _wrap(words, model_max_length=model_max_length)
     alphabet = _choose_alphabet(
-        _count_characters(texts),
+        characters,
         min_frequency=min_frequency,
         limit=vocab_size // 4 if limit_alphabet is None else limit_alphabet,
     )
@@ -105,7 +127,7 @@ def train_tokenizer(
             "Raise it or lower `limit_alphabet`."
         )
     bpe = _train_bpe(texts, alphabet, vocab_size=vocab_size, min_frequency=min_frequency)
-    tokenizer = _wrap(bpe, model_max_length=model_max_length)
+    tokenizer = _wrap(_pipeline(bpe), model_max_length=model_max_length)
     size = len(tokenizer)
     if size < vocab_size:
         logger.warning(
@@ -118,15 +140,77 @@ def train_tokenizer(
     return tokenizer
 
 
+def train_tokenizer_pair(
+    source_texts: Iterable[str],
+    target_texts: Iterable[str],
+    *,
+    vocab_size: int = 37000,
+    target_vocab_size: int | None = None,
+    model: str = "bpe",
+    min_frequency: int | None = None,
+    limit_alphabet: int | None = None,
+    model_max_length: int = 1024,
+) -> VaswaniTokenizer:
+    """Trains a vocabulary for each side; both become one tokenizer with a source and a target side.
+
+    Args:
+        source_texts: sentences of the source.
+        target_texts: sentences of the target.
+        vocab_size: entries of the source's vocabulary at most.
+        target_vocab_size: entries of the target's at most; `None` means `vocab_size`.
+        The others are those of `train_tokenizer` and hold for both sides.
+
+    Raises:
+        InputError: as `train_tokenizer` does, naming the side.
+    """
+    sides = []
+    for name, texts, size in (
+        ("source", source_texts, vocab_size),
+        ("target", target_texts, vocab_size if target_vocab_size is None else target_vocab_size),
+    ):
+        try:
+            side = train_tokenizer(
+                texts,
+                vocab_size=size,
+                model=model,
+                min_frequency=min_frequency,
+                limit_alphabet=limit_alphabet,
+                model_max_length=model_max_length,
+            )
+        except InputError as error:
+            raise InputError(f"{name} side: {error}") from error
+        sides.append(side)
+    return pair_tokenizers(*sides)
+
+
+def pair_tokenizers(source: VaswaniTokenizer, target: VaswaniTokenizer) -> VaswaniTokenizer:
+    """One tokenizer with the vocabularies of two, which stay as they are.
+
+    `source` and `target` may differ in kind, in size and in the ids of their control tokens.
+
+    Raises:
+        InputError: if one of them has two sides already, or lacks a padding or an end token.
+    """
+    try:
+        return source.with_target(target)
+    except ValueError as error:
+        raise InputError(str(error)) from error
+
+
 def _check_settings(
     vocab_size: int,
     model: str,
-    min_frequency: int,
+    min_frequency: int | None,
     limit_alphabet: int | None,
     model_max_length: int,
 ) -> None:
-    if model != "bpe":
-        raise InputError(f"`model` must be 'bpe', got {model!r}.")
+    if model not in VOCABULARY_MODELS:
+        raise InputError(f"`model` must be one of {', '.join(VOCABULARY_MODELS)}, got {model!r}.")
+    if model == "word" and limit_alphabet is not None:
+        raise InputError(
+            f"`limit_alphabet` must be left out with `model` 'word', got {limit_alphabet}: "
+            "no entry is a part of a word."
+        )
     for name, value in (
         ("min_frequency", min_frequency),
         ("limit_alphabet", limit_alphabet),
@@ -134,21 +218,22 @@ def _check_settings(
     ):
         if value is not None and value < 1:
             raise InputError(f"`{name}` must be at least 1, got {value}.")
-    check_vocab_size(vocab_size)
+    check_vocab_size(vocab_size, model=model)
 
 
-def check_vocab_size(vocab_size: int) -> None:
-    """Raises InputError if control tokens and bytes alone fill the vocabulary."""
-    if vocab_size <= _RESERVED:
-        raise InputError(
-            f"`vocab_size` must be more than {_RESERVED} ({len(SPECIAL_TOKENS)} control tokens and "
-            f"{len(_BYTE_TOKENS)} bytes), got {vocab_size}."
-        )
+def check_vocab_size(vocab_size: int, *, model: str = "bpe", name: str = "vocab_size") -> None:
+    """Raises InputError if control tokens, and bytes where there are any, fill the vocabulary."""
+    parts = f"{len(SPECIAL_TOKENS)} control tokens"
+    reserved = len(SPECIAL_TOKENS)
+    if model == "bpe":
+        parts += f" and {len(_BYTE_TOKENS)} bytes"
+        reserved = _RESERVED
+    if vocab_size <= reserved:
+        raise InputError(f"`{name}` must be more than {reserved} ({parts}), got {vocab_size}.")
 
 
-def _wrap(bpe: models.BPE, *, model_max_length: int) -> VaswaniTokenizer:
-    """The tokenizer around a trained model: steps, control tokens and the end token."""
-    backend = _pipeline(bpe)
+def _wrap(backend: Tokenizer, *, model_max_length: int) -> VaswaniTokenizer:
+    """The tokenizer around a trained backend: control tokens and the end token."""
     backend.add_special_tokens([AddedToken(token, normalized=False) for token in SPECIAL_TOKENS])
     end = SPECIAL_TOKENS[2]
     backend.post_processor = processors.TemplateProcessing(
