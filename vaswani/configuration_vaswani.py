@@ -1,11 +1,11 @@
 """The architecture choices of "Attention Is All You Need" and the paper's named settings.
 
-Holds `VaswaniConfig`, the rules that its fields must obey, and the presets. How a model is
-trained or searched is not decided here, with one exception: label smoothing belongs to the loss
-that the model computes itself.
+Holds `VaswaniConfig` and the rules that its fields must obey. How a model is trained or searched is
+not decided here, with one exception: label smoothing belongs to the loss that the model computes
+itself.
 
     VaswaniConfig                    sections 3.1-3.5, 5.4
-    PRESETS, presets                 Table 3
+    presets                          Table 3: names of what `presets_vaswani` holds
 """
 
 import difflib
@@ -17,51 +17,10 @@ from typing import Any
 from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
 
+from .presets_vaswani import PRESETS
+
 SMOOTHING_FORMULAS = ("uniform", "others", "others_not_pad")
 """How label smoothing spreads its mass; see `VaswaniConfig.smoothing_formula`."""
-
-PRESETS: dict[str, dict[str, Any]] = {
-    "base": {},
-    "big-en-de": {
-        "d_model": 1024,
-        "encoder_ffn_dim": 4096,
-        "decoder_ffn_dim": 4096,
-        "encoder_attention_heads": 16,
-        "decoder_attention_heads": 16,
-        "dropout": 0.3,
-    },
-    "big-en-fr": {
-        "vocab_size": 32_000,
-        "d_model": 1024,
-        "encoder_ffn_dim": 4096,
-        "decoder_ffn_dim": 4096,
-        "encoder_attention_heads": 16,
-        "decoder_attention_heads": 16,
-        "dropout": 0.1,
-    },
-    "small": {
-        "vocab_size": 8_000,
-        "d_model": 256,
-        "encoder_layers": 3,
-        "decoder_layers": 3,
-        "encoder_ffn_dim": 1024,
-        "decoder_ffn_dim": 1024,
-        "encoder_attention_heads": 4,
-        "decoder_attention_heads": 4,
-    },
-    "tiny": {
-        "vocab_size": 2_000,
-        "d_model": 128,
-        "encoder_layers": 2,
-        "decoder_layers": 2,
-        "encoder_ffn_dim": 256,
-        "decoder_ffn_dim": 256,
-        "encoder_attention_heads": 4,
-        "decoder_attention_heads": 4,
-    },
-}
-"""What each preset changes from the defaults, which are the paper's base model. `small` and `tiny`
-are not in the paper: `small` trains on a CPU, `tiny` is the model of the demo."""
 
 
 def presets() -> list[str]:
@@ -105,6 +64,7 @@ class VaswaniConfig(PreTrainedConfig):
             (OpenNMT, JoeyNMT). The paper does not say.
         max_position_embeddings: the longest sequence, in tokens, that the model is meant for.
             It limits nothing: sinusoids go on beyond it.
+        position_encoding: "sinusoidal" or "learned".
         share_encoder_decoder_embeddings: whether source and target use one embedding table.
         tie_word_embeddings: whether the target's table is the projection to the vocabulary too.
             With both true, one table has three owners (the paper, section 3.4).
@@ -155,6 +115,7 @@ class VaswaniConfig(PreTrainedConfig):
     label_smoothing: float | int = 0.1
     smoothing_formula: str = "uniform"
     max_position_embeddings: int = 1024
+    position_encoding: str = "sinusoidal"
     share_encoder_decoder_embeddings: bool = True
     tie_word_embeddings: bool = True
     is_encoder_decoder: bool = True
@@ -178,7 +139,9 @@ class VaswaniConfig(PreTrainedConfig):
             ValueError: if there is no such preset.
         """
         if name not in PRESETS:
-            raise ValueError(f"`preset` must be one of {', '.join(PRESETS)}, got {name!r}.")
+            nearest = difflib.get_close_matches(name, PRESETS, n=1)
+            remedy = f" Did you mean {nearest[0]}?" if nearest else ""
+            raise ValueError(f"`preset` must be one of {', '.join(PRESETS)}, got {name!r}.{remedy}")
         return cls(**{**PRESETS[name], **overrides})
 
     def __post_init__(self, **kwargs: Any) -> None:
@@ -302,4 +265,4 @@ class VaswaniConfig(PreTrainedConfig):
                 )
 
 
-__all__ = ["PRESETS", "VaswaniConfig", "presets"]
+__all__ = ["VaswaniConfig", "presets"]

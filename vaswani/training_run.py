@@ -17,9 +17,8 @@ from typing import Any
 import transformers
 from transformers import set_seed
 
-from vaswani.batching import TokenBudgetBatchSampler
 from vaswani.configuration_vaswani import VaswaniConfig
-from vaswani.data import load_parallel
+from vaswani.data import is_on_hub, load_parallel
 from vaswani.errors import InputError
 from vaswani.model_folder import open_model, open_tokenizer
 from vaswani.modeling_vaswani import VaswaniForConditionalGeneration
@@ -28,6 +27,7 @@ from vaswani.run_folder import (
     claim_output,
     save_model_folder,
     write_results,
+    write_test_results,
 )
 from vaswani.run_settings import DataArguments, ModelArguments, config_overrides
 from vaswani.tokenization_vaswani import VaswaniTokenizer
@@ -37,8 +37,9 @@ from vaswani.training import (
     check_savable,
     check_tokenizer_fits,
 )
-from vaswani.training_arguments import NEVER
 from vaswani.training_data import TokenizedPairs, hold_out
+from vaswani.training_dry_run import print_plan, update_sampler
+from vaswani.training_plan import stopping_rule
 from vaswani.training_progress import weights_update
 from vaswani.vocabulary import train_tokenizer
 
@@ -60,12 +61,13 @@ class TrainingInterrupted(KeyboardInterrupt):
 
 @dataclass
 class Corpus:
-    """Texts of both sides for training, and for validation if there are any."""
+    """Texts of both sides for training, and for validation and test if there are any."""
 
     sources: list[str]
     targets: list[str]
     validation_sources: list[str] = field(default_factory=list)
     validation_targets: list[str] = field(default_factory=list)
+    test: tuple[list[str], list[str]] | None = None
 
 
 def run_training(
@@ -77,7 +79,7 @@ def run_training(
 
     Everything that can be refused is refused before the first update. The folder ends with
     weights, config, search settings, tokenizer, code, model card, `settings.yaml`, `scores.json`,
-    `log.jsonl` and `translations.tsv`. With `dry_run` nothing is written.
+    `log.jsonl` and `translations.tsv`. With `dry_run` nothing is written: the plan is printed.
 
     Raises:
         InputError, FileNotFoundError: for what a user can put right.
@@ -91,18 +93,23 @@ def run_training(
     logging.getLogger("vaswani").setLevel(logging.INFO)
     model, tokenizer = _given_parts(model_arguments)
     args.fill_unset(_preset_like(model) if model else model_arguments.preset or "base")
-    corpus = _read_corpus(data_arguments, say)
+    settled = model_arguments, data_arguments, args
+    if args.dry_run and data_arguments.declared:
+        print_plan(*settled, model, tokenizer)
+        return output
+    corpus = _read_corpus(data_arguments, say, fetch=not args.dry_run)
     if tokenizer is None:
         tokenizer = _new_tokenizer(model_arguments, corpus, say)
     if model is None:
         model = _new_model(model_arguments, tokenizer, args.seed)
+    model.generation_config.update(**model_arguments.search)
     check_tokenizer_fits(tokenizer, model.config)
     check_savable(model)
     train, validation = _encode(corpus, tokenizer, data_arguments, say)
-    _report(model, tokenizer, train, args, say)
     if args.dry_run:
-        say("Dry run: all checks passed, nothing was written.")
+        print_plan(*settled, model, tokenizer, train)
         return output
+    _report(model, tokenizer, train, args, say)
 
     if args.should_save:
         claim_output(output, model_arguments, data_arguments, args)
@@ -128,8 +135,12 @@ def run_training(
         say("It was interrupted: the final evaluation is left out.")
         raise TrainingInterrupted(output)
     if validation is not None:
-        scores, samples = _final_evaluation(trainer, validation, say)
+        scores, samples = _final_evaluation(trainer, validation, "validation", say)
         write_results(output, args, facts, scores, samples)
+    if corpus.test is not None:
+        test = TokenizedPairs.from_texts(*corpus.test, tokenizer, keep_texts=True)
+        scores, samples = _final_evaluation(trainer, test, "test", say)
+        write_test_results(output, args, scores, samples)
     say(f"Done in {(time.monotonic() - started) / 60:.1f} minutes.")
     return output
 
@@ -171,16 +182,19 @@ def _preset_like(model: VaswaniForConditionalGeneration) -> str:
     return "small" if model.config.d_model <= 256 else "base"
 
 
-def _read_corpus(arguments: DataArguments, say: Any) -> Corpus:
+def _read_corpus(arguments: DataArguments, say: Any, *, fetch: bool) -> Corpus:
     # A missing validation file must not be found out after a long corpus has been read.
-    validation = _load(arguments, arguments.validation_data) if arguments.validation_data else None
+    validation, test = (
+        None if not paths or (not fetch and is_on_hub(paths[0])) else _load(arguments, paths)
+        for paths in (arguments.validation_data, arguments.test_data)
+    )
     sources, targets = _load(arguments, arguments.data)
-    corpus = Corpus(sources, targets)
+    corpus = Corpus(sources, targets, test=test)
     if validation is not None:
         corpus.validation_sources, corpus.validation_targets = validation
         say(f"{len(sources):,} pairs to train on, {len(validation[0]):,} to validate on.")
         return corpus
-    count = arguments.validation_split
+    count = 0 if arguments.validation_data else arguments.validation_split
     if count is None:
         count = min(_LARGEST_HOLD_OUT, len(sources) // 20)
     if count == 0:
@@ -280,36 +294,20 @@ def _report(
     args: VaswaniTrainingArguments,
     say: Any,
 ) -> None:
-    assert args.tokens_per_update is not None
-    sampler = TokenBudgetBatchSampler(
-        train.source_lengths,
-        train.target_lengths,
-        tokens_per_update=args.tokens_per_update,
-        micro_batches=args.world_size * args.gradient_accumulation_steps,
-    )
     config = model.config
     say(
         f"Model: {model.num_parameters():,} parameters, d_model {config.d_model}, "
         f"{config.encoder_layers}+{config.decoder_layers} layers, vocabulary {len(tokenizer):,}; "
         f"device {args.device}."
     )
-    epoch = len(sampler) // (args.world_size * args.gradient_accumulation_steps)
+    epoch = update_sampler(train, args).updates_per_epoch
     say(
         f"Updates of {args.tokens_per_update:,} source and as many target tokens; "
         f"{epoch:,} {'update is' if epoch == 1 else 'updates are'} one pass over "
         f"{int(train.source_lengths.sum()):,} source and "
         f"{int(train.target_lengths.sum()):,} target tokens."
     )
-    ends = []
-    if args.max_minutes:
-        ends.append(f"{args.max_minutes:g} minutes")
-    if args.max_steps > 0 and args.max_steps < NEVER:
-        ends.append(f"{args.max_steps:,} updates")
-    elif args.num_train_epochs is not None and args.num_train_epochs < NEVER:
-        ends.append(f"{args.num_train_epochs:g} passes")
-    if args.early_stopping_patience:
-        ends.append(f"{args.early_stopping_patience} evaluations without a better score")
-    say(f"Ends after {' or '.join(ends)}. Ctrl-C ends it earlier and saves.")
+    say(f"Ends after {stopping_rule(args)}. Ctrl-C ends it earlier and saves.")
 
 
 def _facts(
@@ -350,11 +348,11 @@ def _facts(
 
 
 def _final_evaluation(
-    trainer: VaswaniTrainer, validation: TokenizedPairs, say: Any
+    trainer: VaswaniTrainer, validation: TokenizedPairs, name: str, say: Any
 ) -> tuple[dict[str, Any], list[tuple[str, str, str]]]:
-    """Scores of beam search on every validation pair, and a few translations as they are."""
+    """Scores of beam search on every pair, and a few translations as they are."""
     beams = trainer.model.generation_config.num_beams or 1
-    say(f"Final evaluation: beam {beams} on {len(validation):,} pairs.")
+    say(f"Final evaluation: beam {beams} on {len(validation):,} {name} pairs.")
     metrics = trainer.evaluate(num_beams=beams, max_sentences=len(validation))
     scores = {name.removeprefix("eval_"): value for name, value in metrics.items()}
     scores |= {"num_beams": beams, "pairs": len(validation)}
