@@ -5,7 +5,7 @@ and of 41,000, which its own totals imply.
 """
 
 import shutil
-from collections.abc import Iterator
+import textwrap
 
 from vaswani.configuration_vaswani import VaswaniConfig, presets
 from vaswani.paper_results import TABLE_3
@@ -16,75 +16,73 @@ ARGUMENTS: tuple[type, ...] = ()
 EXAMPLES = "vaswani presets"
 
 VOCABULARIES = (37_000, 41_000)
-_GAP = "  "
-_LEGEND = """\
-N layers of each stack; h heads; drop dropout; smooth label smoothing; k upd thousand updates;
-avg checkpoints averaged; {vocabularies}: parameters in millions with so many
-entries of vocabulary; paper: its own millions (M), dev perplexity (PPL) and BLEU of Table 3.
-One preset in full: vaswani train --preset NAME --dry-run ... ; a whole run: --recipe, see --help."""
+_LEGEND = (
+    "N: layers of each stack; h: heads; {vocabularies}: millions of parameters with a vocabulary "
+    "of so many entries; drop: dropout; smooth: label smoothing; avg: checkpoints averaged. From "
+    "Table 3 of the paper: M, millions of parameters; PPL, perplexity, and BLEU on newstest2013."
+)
 
 
 def run() -> int:
-    """Prints one row a preset; a narrow terminal gets the columns in several tables."""
-    columns = _columns()
+    """Prints one row a preset; a narrow terminal gets two tables, shapes and training."""
+    shape, training = _rows()
+    both = [first + second[1:] for first, second in zip(shape, training, strict=True)]
+    lines = _table(both)
     width = shutil.get_terminal_size(fallback=(120, 24)).columns
-    for number, table in enumerate(_tables(columns, width)):
-        if number:
-            print()
-        for row in zip(*table, strict=True):
-            cells = [row[0].ljust(max(map(len, table[0])))]
-            cells += [
-                cell.rjust(max(map(len, column)))
-                for cell, column in zip(row[1:], table[1:], strict=True)
-            ]
-            print(_GAP.join(cells).rstrip())
+    if len(lines[0]) > width:
+        lines = [*_table(shape), "", *_table(training)]
     names = " and ".join(f"{size:,}" for size in VOCABULARIES)
-    print("\n" + _LEGEND.format(vocabularies=names))
+    legend = textwrap.wrap(_LEGEND.format(vocabularies=names), min(width, 100))
+    print("\n".join([*lines, "", *legend]))
     return 0
 
 
-def _columns() -> list[list[str]]:
-    """Every column with its title on top, the names first."""
-    titles = "preset N d_model d_ff h d_k d_v drop smooth k_upd avg".split()
-    titles += [f"{size:,}" for size in VOCABULARIES] + ["M", "PPL", "BLEU"]
-    rows = [[title.replace("_upd", " upd") for title in titles]]
+def _rows() -> tuple[list[list[str]], list[list[str]]]:
+    """What a model of each preset is, and how it is trained; titles first, the name in front."""
+    sizes = [f"{size:,}" for size in VOCABULARIES]
+    shape = [["preset", "N", "d_model", "d_ff", "h", "d_k", "d_v", *sizes, "M"]]
+    training = [["preset", "drop", "smooth", "updates", "avg", "PPL", "BLEU"]]
     for name in presets():
         config = VaswaniConfig.from_preset(name)
         settings, paper = PRESET_SETTINGS[name], TABLE_3.get(name)
-        d_k, d_v = config.head_sizes(config.encoder_attention_heads)
-        # What the two stacks of a preset have in common; no preset makes them unequal.
-        values: list[float] = [
-            config.encoder_layers,
-            config.d_model,
-            config.encoder_ffn_dim,
-            config.encoder_attention_heads,
-            d_k,
-            d_v,
-            config.dropout,
-            config.label_smoothing,
-            settings.max_steps // 1000,
-            settings.average_last,
-        ]
-        row = [name, *(f"{value:g}" for value in values)]
-        for size in VOCABULARIES:
-            sized = VaswaniConfig.from_preset(name, vocab_size=size)
-            row.append(f"{count_parameters(sized).total / 1e6:.1f}")
-        row += ["", "", ""]
-        if paper is not None:
-            row[-3:] = [str(paper.millions or ""), f"{paper.perplexity:.2f}", f"{paper.bleu:.1f}"]
-        rows.append(row)
-    return [list(column) for column in zip(*rows, strict=True)]
+        # No preset has unequal stacks.
+        heads = config.encoder_attention_heads
+        shape.append(
+            [
+                name,
+                str(config.encoder_layers),
+                str(config.d_model),
+                str(config.encoder_ffn_dim),
+                str(heads),
+                *map(str, config.head_sizes(heads)),
+                *(_millions(name, size) for size in VOCABULARIES),
+                str(paper.millions or "") if paper else "",
+            ]
+        )
+        training.append(
+            [
+                name,
+                f"{config.dropout:g}",
+                f"{config.label_smoothing:g}",
+                f"{settings.max_steps:,}",
+                str(settings.average_last or "-"),
+                f"{paper.perplexity:.2f}" if paper else "",
+                f"{paper.bleu:.1f}" if paper else "",
+            ]
+        )
+    return shape, training
 
 
-def _tables(columns: list[list[str]], width: int) -> Iterator[list[list[str]]]:
-    """Groups of columns that fit the width, each with the names in front."""
-    names, *others = columns
-    group, used = [names], max(map(len, names))
-    for column in others:
-        needed = len(_GAP) + max(map(len, column))
-        if used + needed > width and len(group) > 1:
-            yield group
-            group, used = [names], max(map(len, names))
-        group.append(column)
-        used += needed
-    yield group
+def _millions(name: str, vocab_size: int) -> str:
+    config = VaswaniConfig.from_preset(name, vocab_size=vocab_size)
+    return f"{count_parameters(config).total / 1e6:.1f}"
+
+
+def _table(rows: list[list[str]]) -> list[str]:
+    """Lines with the names on the left and the other columns on the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for first, *others in rows:
+        cells = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
+        lines.append("  ".join([first.ljust(widths[0]), *cells]))
+    return lines
