@@ -1,6 +1,8 @@
 """Table 3 in miniature: rows keep the paper's proportions, and an interruption loses one model."""
 
 import json
+import runpy
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -122,3 +124,34 @@ def test_big_model_takes_three_times_as_many_updates(
     arguments = toy(tmp_path, updates=100)
     assert table3._updates("big-en-de", arguments) == 300
     assert table3._updates("table3-c-d1024", arguments) == 100
+
+
+def script(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    """What `scripts/table3.py` returns for these words."""
+    path = Path(__file__).resolve().parent.parent / "scripts" / "table3.py"
+    monkeypatch.setattr("sys.argv", [str(path), *words])
+    monkeypatch.setattr("sys.path", list(sys.path))
+    return int(runpy.run_path(str(path))["main"]())
+
+
+def test_script_refuses_an_unknown_row_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert script(monkeypatch, "--rows", "bass") == 2
+    printed = capsys.readouterr()
+    assert printed.out == "" and printed.err.count("\n") == 1
+    assert "Did you mean base?" in printed.err
+
+
+def test_script_prints_the_tables_of_what_is_measured(
+    measured: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--output-dir", str(measured)]
+    for name, value in vars(toy(measured)).items():
+        if name not in ("output_dir", "rows") and value is not None:
+            words += [f"--{name.replace('_', '-')}", str(value)]
+    assert script(monkeypatch, *words, "--rows", "base", "table3-c-n2") == 0
+    assert capsys.readouterr().out.split() == [
+        str(measured / "table3.md"),
+        str(measured / "table3.tsv"),
+    ]

@@ -6,7 +6,6 @@
 The numbers come from `training_cost`; beside them stand those of the paper (`paper_results`).
 """
 
-import dataclasses
 import textwrap
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,7 @@ from vaswani.configuration_vaswani import VaswaniConfig
 from vaswani.optimization import inverse_sqrt_rate
 from vaswani.paper_results import TABLE_2, TABLE_3
 from vaswani.parameter_counts import ParameterCounts, count_parameters
-from vaswani.run_settings import DataArguments, ModelArguments, config_overrides
+from vaswani.run_settings import DataArguments, ModelArguments
 from vaswani.training_arguments import NEVER, VaswaniTrainingArguments
 from vaswani.training_cost import CorpusCounts, Memory, Operations
 
@@ -335,20 +334,17 @@ class TrainingPlan:
         )
 
     def _settings(self) -> list[str]:
-        """Every setting that is ours, spelt as in a recipe."""
+        """Every setting that is ours, spelt as in a recipe, one paragraph a group."""
         args = self.args
-        shown = {
-            *(name for name in type(args).__annotations__),
-            *type(args)._shown_options,
-            "learning_rate",
-        }
-        values = {name: getattr(args, name) for name in sorted(shown) if hasattr(args, name)}
-        for arguments in (self.model_arguments, self.data_arguments):
-            for item in dataclasses.fields(arguments):
-                values[item.name] = getattr(arguments, item.name)
-        values |= {"config_overrides": config_overrides(self.model_arguments) or None}
-        values["preset"] = self.preset
-        return ["; ".join(f"{name}: {_spelt(value)}" for name, value in sorted(values.items()))]
+        shown = {*type(args).__annotations__, *type(args)._shown_options}
+        if not args.paper_schedule:
+            shown |= {"learning_rate", "lr_scheduler_type", "optim"}
+        groups = [vars(self.model_arguments) | {"preset": self.preset}, vars(self.data_arguments)]
+        groups.append({name: getattr(args, name) for name in sorted(shown)})
+        return [
+            "; ".join(f"{name}: {_spelt(value)}" for name, value in group.items())
+            for group in groups
+        ]
 
 
 def _tables(config: VaswaniConfig) -> str:

@@ -140,6 +140,7 @@ def run_training(
     if corpus.test is not None:
         test = TokenizedPairs.from_texts(*corpus.test, tokenizer, keep_texts=True)
         scores, samples = _final_evaluation(trainer, test, "test", say)
+        say(f"Test: BLEU {scores['bleu']:.1f}, chrF {scores['chrf']:.1f}.")
         write_test_results(output, args, scores, samples)
     say(f"Done in {(time.monotonic() - started) / 60:.1f} minutes.")
     return output
@@ -352,9 +353,12 @@ def _final_evaluation(
 ) -> tuple[dict[str, Any], list[tuple[str, str, str]]]:
     """Scores of beam search on every pair, and a few translations as they are."""
     beams = trainer.model.generation_config.num_beams or 1
+    prefix = "eval" if name == "validation" else name
     say(f"Final evaluation: beam {beams} on {len(validation):,} {name} pairs.")
-    metrics = trainer.evaluate(num_beams=beams, max_sentences=len(validation))
-    scores = {name.removeprefix("eval_"): value for name, value in metrics.items()}
+    metrics = trainer.evaluate(
+        validation, metric_key_prefix=prefix, num_beams=beams, max_sentences=len(validation)
+    )
+    scores = {key.removeprefix(f"{prefix}_"): value for key, value in metrics.items()}
     scores |= {"num_beams": beams, "pairs": len(validation)}
     assert validation.sources is not None and validation.targets is not None
     some = validation.spread(_SAMPLE_TRANSLATIONS)
