@@ -9,17 +9,19 @@ from typing import Any
 import datasets
 import pytest
 import yaml
-from transformers import AutoModelForSeq2SeqLM
+from transformers import AutoModelForSeq2SeqLM, GenerationConfig
 
+from vaswani import VaswaniConfig
 from vaswani.cli import main, train
 from vaswani.cli._arguments import parse_arguments
 from vaswani.data import is_on_hub
 from vaswani.demo_corpus import generate
 from vaswani.errors import InputError
+from vaswani.generation_vaswani import paper_generation_config
 from vaswani.hub import check_self_contained
 from vaswani.preset_settings import PRESET_SETTINGS
 from vaswani.recipe_files import recipe_file, recipe_names
-from vaswani.run_settings import DataArguments
+from vaswani.run_settings import DataArguments, ModelArguments
 
 PAPER = ["base-wmt14-en-de", "big-en-de-wmt14-en-de", "big-en-fr-wmt14-en-fr"]
 SIZES = (
@@ -175,6 +177,34 @@ def test_dry_run_refuses_validation_data_that_are_missing(
 def test_a_malformed_declaration_is_refused(counts: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         DataArguments(["a/b"], "en", "de", declared_counts=counts)
+
+
+@pytest.mark.parametrize(
+    ("settings", "beams", "penalty"),
+    [({}, 4, 0.6), ({"num_beams": 8, "length_penalty": 0.0}, 8, 0.0), ({"num_beams": 1}, 1, 1.0)],
+)
+def test_search_settings_can_be_saved(
+    settings: dict[str, Any], beams: int, penalty: float, tmp_path: Path
+) -> None:
+    """transformers refuses to save settings of beams with a beam of 1."""
+    search = paper_generation_config(VaswaniConfig())
+    search.update(**ModelArguments(**settings).search)
+    search.save_pretrained(tmp_path)
+    again = GenerationConfig.from_pretrained(tmp_path)
+    assert (again.num_beams, again.length_penalty) == (beams, penalty)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"num_beams": 0}, "`num_beams` must be at least 1, got 0"),
+        ({"length_penalty": -0.5}, "`length_penalty` must be 0 or more, got -0.5"),
+        ({"length_penalty": float("inf")}, "`length_penalty` must be 0 or more, got inf"),
+    ],
+)
+def test_impossible_search_settings_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        ModelArguments(**settings)
 
 
 @pytest.mark.parametrize("name", PAPER)

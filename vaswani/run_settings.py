@@ -156,7 +156,9 @@ class ModelArguments:
     )
     length_penalty: float | None = field(
         default=None,
-        metadata={"help": "alpha of the length penalty, saved with the model (default: 0.6)"},
+        metadata={
+            "help": "alpha of the length penalty of beams, saved with the model (default: 0.6)"
+        },
     )
 
     def __post_init__(self) -> None:
@@ -195,6 +197,9 @@ class ModelArguments:
     @property
     def search(self) -> dict[str, float]:
         """The search settings that were given, by their names in a `GenerationConfig`."""
+        if self.num_beams == 1:
+            # transformers refuses to save what belongs to beams where there are none.
+            return {"num_beams": 1, "length_penalty": 1.0, "early_stopping": False}
         given = {"num_beams": self.num_beams, "length_penalty": self.length_penalty}
         return {name: value for name, value in given.items() if value is not None}
 

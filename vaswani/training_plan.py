@@ -327,10 +327,13 @@ class TrainingPlan:
 
     def _search(self) -> str:
         search = self.search
+        beams = "greedy"
+        if search.num_beams > 1:
+            penalty = f"{search.length_penalty:g} ({search.length_penalty_type})"
+            beams = f"beam {search.num_beams}, length penalty {penalty}"
         return (
-            f"beam {search.num_beams}, length penalty {search.length_penalty:g} "
-            f"({search.length_penalty_type}), at most {search.max_length_a:g} x source + "
-            f"{search.max_length_b} tokens (section 6.1)"
+            f"{beams}, at most {search.max_length_a:g} x source + {search.max_length_b} tokens "
+            "(section 6.1)"
         )
 
     def _settings(self) -> list[str]:
