@@ -274,7 +274,7 @@ class TrainingPlan:
             target_places=places,
             on_cpu=args.device.type == "cpu",
         )
-        rows = {
+        rows: dict[str, tuple[int | None, str]] = {
             "weights": (memory.weights, "4 bytes a parameter"),
             "gradients": (memory.gradients, "4 bytes a parameter"),
             "Adam": (memory.adam, "2 moments x 4 bytes a parameter"),
@@ -285,14 +285,14 @@ class TrainingPlan:
             "": (None, "decoder layer 6 d + 3 h (d_k + d_v) + d_ff numbers a token; masks"),
             "logits": (memory.logits, "a chunk of the vocabulary's scores, their gradient"),
         }
-        lines = [
-            f"about {memory.total / 1e9:.1f} GB a process on {args.device}, float32, estimated"
-        ]
+        kind = "float32" if not (args.bf16 or args.fp16) else "as if in float32: 16 bits need less"
+        lines = [f"about {memory.total / 1e9:.1f} GB a process on {args.device}, estimated, {kind}"]
         for name, (size, formula) in rows.items():
             shown = "" if size is None else f"{size / 1e9:.2f} GB"
             lines.append(f"{name:<12}{shown:>9}  {formula}")
         lines.append(
-            "Less with --gradient-accumulation-steps; temporary buffers and torch come on top."
+            "Less with --gradient-accumulation-steps. Temporary buffers and torch come on top, and "
+            "attention weights where no fused kernel takes them (d_k unlike d_v on a CPU)."
         )
         return lines
 
