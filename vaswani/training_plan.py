@@ -6,6 +6,7 @@
 The numbers come from `training_cost`; beside them stand those of the paper (`paper_results`).
 """
 
+import inspect
 import textwrap
 from dataclasses import dataclass
 from typing import Any
@@ -339,7 +340,9 @@ class TrainingPlan:
     def _settings(self) -> list[str]:
         """Every setting that is ours, spelt as in a recipe, one paragraph a group."""
         args = self.args
-        shown = {*type(args).__annotations__, *type(args)._shown_options}
+        own = [base for base in type(args).__mro__ if base.__module__.startswith("vaswani.")]
+        shown = {name for base in own for name in inspect.get_annotations(base)}
+        shown |= set(args._shown_options)
         if not args.paper_schedule:
             shown |= {"learning_rate", "lr_scheduler_type", "optim"}
         groups = [vars(self.model_arguments) | {"preset": self.preset}, vars(self.data_arguments)]
