@@ -111,7 +111,7 @@ def test_datasets_of_all_kinds_give_the_same_pairs(tmp_path: Path) -> None:
         pairs_of(datasets.Dataset.from_dict({"text": ["a"]}))
 
 
-def test_hub_id_goes_to_the_hub_with_its_configuration(monkeypatch) -> None:
+def test_hub_id_goes_to_the_hub_with_its_configuration_and_split(monkeypatch) -> None:
     asked = []
 
     def load_dataset(*arguments: Any, **options: Any) -> datasets.Dataset:
@@ -119,8 +119,13 @@ def test_hub_id_goes_to_the_hub_with_its_configuration(monkeypatch) -> None:
         return datasets.Dataset.from_list([{"translation": {"en": "a", "de": "b"}}])
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
-    assert pairs_of("someone/corpus:de-en", split="dev") == [("a", "b")]
-    assert asked == [(("someone/corpus", "de-en"), {"split": "dev"})]
+    for name in ("someone/corpus", "someone/corpus:de-en", "someone/corpus:de-en:test"):
+        assert pairs_of(name, split="dev") == [("a", "b")]
+    assert asked == [
+        (("someone/corpus", None), {"split": "dev"}),
+        (("someone/corpus", "de-en"), {"split": "dev"}),
+        (("someone/corpus", "de-en"), {"split": "test"}),
+    ]
 
 
 def test_result_is_a_translation_feature_with_a_fingerprint_of_its_text(write) -> None:

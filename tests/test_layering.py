@@ -33,6 +33,8 @@ EXTRA: dict[str, set[str]] = {
     "evaluation": {"translation"},
     "checkpoints": {"checkpoint_files", "hub", "output_folder"},
 }
+# What starts from the grammar and ends with trained models.
+WHOLE_WAY = {"demo", "table3"}
 # These may import every library module but the demo's own.
 TRAINING = {"training", "run_folder", "run_settings"}
 
@@ -60,7 +62,7 @@ def own_imports(path: Path) -> set[str]:
 
 def may_import(name: str, other: str) -> bool:
     """Whether the library module `name` may import the module `other` of ours."""
-    if name == "demo":  # what `vaswani demo` runs: the whole way, from the grammar to a saved model
+    if name in WHOLE_WAY:
         return other != "cli"
     if name.startswith("demo_"):
         return other.startswith("demo_")
@@ -92,9 +94,13 @@ def test_hub_file_imports_no_optional_package(name: str) -> None:
     assert absolute <= set(sys.stdlib_module_names) | HUB_PACKAGES
 
 
-@pytest.mark.parametrize("name", ["configuration_vaswani", "tokenization_vaswani"])
-def test_configuration_and_tokenization_import_no_sibling(name: str) -> None:
-    assert own_imports(PACKAGE / f"{name}.py") == set()
+@pytest.mark.parametrize(
+    ("name", "allowed"),
+    [("configuration_vaswani", {"presets_vaswani"}), ("tokenization_vaswani", set())],
+)
+def test_configuration_and_tokenization_stand_alone(name: str, allowed: set[str]) -> None:
+    """A configuration or a tokenizer is loaded without the model's code."""
+    assert own_imports(PACKAGE / f"{name}.py") <= allowed
 
 
 @pytest.mark.parametrize("names", [HUB_FILES, LIBRARY], ids=["Hub files", "library"])

@@ -1,11 +1,11 @@
 """The architecture choices of "Attention Is All You Need" and the paper's named settings.
 
-Holds `VaswaniConfig`, the rules that its fields must obey, and the presets. How a model is
-trained or searched is not decided here, with one exception: label smoothing belongs to the loss
-that the model computes itself.
+Holds `VaswaniConfig` and the rules that its fields must obey. How a model is trained or searched is
+not decided here, with one exception: label smoothing belongs to the loss that the model computes
+itself.
 
     VaswaniConfig                    sections 3.1-3.5, 5.4
-    PRESETS, presets                 Table 3
+    presets                          Table 3: names of what `presets_vaswani` holds
 """
 
 import difflib
@@ -18,6 +18,8 @@ from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
 from transformers.activations import ACT2FN
 
+from .presets_vaswani import PRESETS
+
 CHOICES: dict[str, tuple[str, ...]] = {
     "smoothing_formula": ("uniform", "others", "others_not_pad"),
     "position_encoding": ("sinusoidal", "learned"),
@@ -27,49 +29,6 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "activation_function": tuple(name for name in ACT2FN if name not in ("prelu", "xielu")),
 }
 """The values of each field that takes one of several words; see `VaswaniConfig`."""
-
-PRESETS: dict[str, dict[str, Any]] = {
-    "base": {},
-    "big-en-de": {
-        "d_model": 1024,
-        "encoder_ffn_dim": 4096,
-        "decoder_ffn_dim": 4096,
-        "encoder_attention_heads": 16,
-        "decoder_attention_heads": 16,
-        "dropout": 0.3,
-    },
-    "big-en-fr": {
-        "vocab_size": 32_000,
-        "d_model": 1024,
-        "encoder_ffn_dim": 4096,
-        "decoder_ffn_dim": 4096,
-        "encoder_attention_heads": 16,
-        "decoder_attention_heads": 16,
-        "dropout": 0.1,
-    },
-    "small": {
-        "vocab_size": 8_000,
-        "d_model": 256,
-        "encoder_layers": 3,
-        "decoder_layers": 3,
-        "encoder_ffn_dim": 1024,
-        "decoder_ffn_dim": 1024,
-        "encoder_attention_heads": 4,
-        "decoder_attention_heads": 4,
-    },
-    "tiny": {
-        "vocab_size": 2_000,
-        "d_model": 128,
-        "encoder_layers": 2,
-        "decoder_layers": 2,
-        "encoder_ffn_dim": 256,
-        "decoder_ffn_dim": 256,
-        "encoder_attention_heads": 4,
-        "decoder_attention_heads": 4,
-    },
-}
-"""What each preset changes from the defaults, which are the paper's base model. `small` and `tiny`
-are not in the paper: `small` trains on a CPU, `tiny` is the model of the demo."""
 
 
 def presets() -> list[str]:
@@ -204,7 +163,9 @@ class VaswaniConfig(PreTrainedConfig):
             ValueError: if there is no such preset.
         """
         if name not in PRESETS:
-            raise ValueError(f"`preset` must be one of {', '.join(PRESETS)}, got {name!r}.")
+            nearest = difflib.get_close_matches(name, PRESETS, n=1)
+            remedy = f" Did you mean {nearest[0]}?" if nearest else ""
+            raise ValueError(f"`preset` must be one of {', '.join(PRESETS)}, got {name!r}.{remedy}")
         return cls(**{**PRESETS[name], **overrides})
 
     def __post_init__(self, **kwargs: Any) -> None:
@@ -348,4 +309,4 @@ class VaswaniConfig(PreTrainedConfig):
                 )
 
 
-__all__ = ["PRESETS", "VaswaniConfig", "presets"]
+__all__ = ["VaswaniConfig", "presets"]

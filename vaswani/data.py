@@ -10,9 +10,8 @@ code. A format is one function in `_READERS`; it yields blocks of pairs and coun
 
 The rules of text, the same for every format; those of lines and bytes are in `text_lines`:
 
-- There is no quoting.
-- A text loses its NUL characters and its leading and trailing white space (`str.strip`), and
-  nothing else: no normal form is applied here (the tokenizer does that), no entity is decoded.
+- There is no quoting, no entity is decoded, no normal form applied (the tokenizer does that).
+- A text loses its NUL characters and its leading and trailing white space (`str.strip`) alone.
 - A blank line, or a pair with an empty side, is always skipped and counted. A malformed line is an
   error, or with `bad_lines="skip"` skipped and counted.
 """
@@ -41,13 +40,13 @@ from vaswani.text_lines import (
 if TYPE_CHECKING:
     import datasets
 
-__all__ = ["ReadReport", "clean_text", "load_parallel", "read_lines"]
+__all__ = ["ReadReport", "clean_text", "is_on_hub", "load_parallel", "read_lines"]
 
 Pairs = tuple[list[str], list[str]]  # as many source texts as target texts
 
 _BLOCK_PAIRS = 1 << 16
 _SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"}  # any other is read as tsv
-_HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*(:[\w.-]+)?")
+_HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*(:[\w.-]+(:[\w.-]+)?)?")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 logger = logging.getLogger(__name__)
@@ -70,14 +69,14 @@ def load_parallel(
 
     Args:
         data: a file; a pair of line-aligned files, the source first; a folder written by
-            `save_to_disk`; a Hub dataset `owner/name`, or `owner/name:configuration`; or a
-            `datasets.Dataset`. Files may be compressed with gzip.
+            `save_to_disk`; a Hub dataset `owner/name`, `owner/name:configuration` or
+            `owner/name:configuration:split`; or a `datasets.Dataset`. Files may be gzipped.
         source: language code of the source, a key of the result and of every record read.
         target: language code of the target, likewise.
         format: `tsv` or `jsonl`; `None` goes by the file name (.jsonl, .ndjson, .json; else tsv).
         source_column: column of a tab-separated file that holds the source, counted from 1.
         target_column: the same for the target. Other columns are ignored.
-        split: which split of a folder or Hub dataset to read.
+        split: which split of a folder, or of a Hub dataset that names none, to read.
         encoding: how the bytes of files become text.
         bad_lines: what to do with a malformed line: `error` stops at it, `skip` counts it.
         report: filled with the counts, which are logged as well.
@@ -278,7 +277,7 @@ def _chosen_reader(
         name = str(data)
         if Path(data).is_dir():
             data = _saved_dataset(name, split)
-        elif isinstance(data, str) and not Path(data).exists() and _is_hub_id(data):
+        elif isinstance(data, str) and is_on_hub(data):
             data = _hub_dataset(data, split)
         else:
             data = [data]
@@ -325,17 +324,18 @@ def _read_dataset(dataset: "datasets.Dataset", name: str, request: _Request) -> 
         yield pairs
 
 
-def _is_hub_id(data: str) -> bool:
+def is_on_hub(data: str) -> bool:
+    """Whether `data` names a dataset of the Hub, not a file or folder."""
     suffix = Path(data.removesuffix(".gz")).suffix.lower()
-    return bool(_HUB_ID.fullmatch(data)) and suffix not in (*_SUFFIXES, ".tsv", ".txt", ".csv")
+    looks_so = bool(_HUB_ID.fullmatch(data)) and suffix not in (*_SUFFIXES, ".tsv", ".txt", ".csv")
+    return looks_so and not Path(data).exists()
 
 
 def _hub_dataset(data: str, split: str) -> "datasets.Dataset":
-    datasets = _import_datasets()
-    path, _, configuration = data.partition(":")
+    path, configuration, own = (*data.split(":"), None, None)[:3]
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # not a line for each retry
     try:
-        return datasets.load_dataset(path, configuration or None, split=split)
+        return _import_datasets().load_dataset(path, configuration, split=own or split)
     except (FileNotFoundError, ConnectionError) as error:
         raise FileNotFoundError(
             f"`data` must be a file, a folder or a dataset on the Hub, got {data}."

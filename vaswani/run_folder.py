@@ -4,6 +4,7 @@ check_output         refuses a folder that holds anything
 claim_output         makes it and writes `settings.yaml`
 save_model_folder    puts a whole model at its top level, or nothing
 write_results        scores, sample translations and the model card
+write_test_results   the same of the test data, beside them
 """
 
 import dataclasses
@@ -21,23 +22,29 @@ from transformers.trainer import TRAINING_ARGS_NAME
 from vaswani.errors import InputError
 from vaswani.hub import write_model_card
 from vaswani.output_folder import check_can_write
+from vaswani.preset_settings import PAPER_SETTINGS
 from vaswani.run_settings import DataArguments, ModelArguments
 from vaswani.training import VaswaniTrainer
-from vaswani.training_arguments import PAPER_SETTINGS, VaswaniTrainingArguments
+from vaswani.training_arguments import VaswaniTrainingArguments
 
 SETTINGS = "settings.yaml"
 LOG = "log.jsonl"
 SCORES = "scores.json"
 TRANSLATIONS = "translations.tsv"
+TEST = "test_"
 
 
 def check_output(args: VaswaniTrainingArguments, model_arguments: ModelArguments) -> Path:
     """The output folder, which must be new, empty, or an earlier run given up by `overwrite`.
 
+    A dry run writes nothing and needs none.
+
     Raises:
         InputError: if it is something else.
     """
     if not args.output_dir or args.output_dir == "trainer_output":
+        if args.dry_run:
+            return Path("trainer_output")
         raise InputError("`output_dir` must be given: the folder that becomes the model.")
     output = Path(args.output_dir)
     check_can_write(output, "output_dir")
@@ -128,15 +135,36 @@ def write_results(
     """
     if not args.should_save:
         return
-    if scores:
-        _write(output / SCORES, json.dumps(scores, indent=2, ensure_ascii=False) + "\n")
-    if samples:
-        rows = [("source", "translation", "reference"), *samples]
-        lines = ["\t".join(" ".join(cell.split()) for cell in row) for row in rows]
-        _write(output / TRANSLATIONS, "\n".join(lines) + "\n")
+    _write_scores(output, "", scores, samples)
     # Of no interest to those who use the model, or told twice.
     shown = {name: scores[name] for name in scores if name not in ("seconds", "pairs")}
     write_model_card(output, data=facts["data"], settings=facts["settings"], scores=shown)
+
+
+def write_test_results(
+    output: Path,
+    args: VaswaniTrainingArguments,
+    scores: Mapping[str, Any],
+    samples: Sequence[tuple[str, str, str]],
+) -> None:
+    """Writes scores and sample translations of the test data; arguments as of `write_results`."""
+    if args.should_save:
+        _write_scores(output, TEST, scores, samples)
+
+
+def _write_scores(
+    output: Path,
+    prefix: str,
+    scores: Mapping[str, Any],
+    samples: Sequence[tuple[str, str, str]],
+) -> None:
+    if scores:
+        text = json.dumps(scores, indent=2, ensure_ascii=False) + "\n"
+        _write(output / f"{prefix}{SCORES}", text)
+    if samples:
+        rows = [("source", "translation", "reference"), *samples]
+        lines = ["\t".join(" ".join(cell.split()) for cell in row) for row in rows]
+        _write(output / f"{prefix}{TRANSLATIONS}", "\n".join(lines) + "\n")
 
 
 def _write(path: Path, text: str) -> None:

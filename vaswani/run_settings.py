@@ -2,6 +2,7 @@
 
 import dataclasses
 import difflib
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,20 +29,24 @@ _VOCABULARY_FIELDS = (
 _SHARED_TABLE = "share_encoder_decoder_embeddings"
 
 
+_DECLARED = ("pairs", "source_tokens", "target_tokens")
+
+
 @dataclass
 class DataArguments:
     """Where the sentence pairs come from.
 
     Raises:
-        InputError: for a number out of range.
+        InputError: for a number out of range, or a malformed declaration.
     """
 
     _argument_group_name = "data"
+    _hidden_options = ("declared_counts",)
 
     data: list[str] = field(
         metadata={
             "help": "training pairs: a .tsv or .jsonl file (also .gz), a source and a target file, "
-            "or a dataset of the Hub",
+            "or a dataset of the Hub, as owner/name:configuration:split",
             "aliases": ["--train-data"],
         }
     )
@@ -56,6 +61,10 @@ class DataArguments:
             "help": "pairs held out of the training data if there is no validation data; 0 for "
             "none (default: a twentieth, 1000 at most)"
         },
+    )
+    test_data: list[str] | None = field(
+        default=None,
+        metadata={"help": "pairs that the finished model is measured on, in the same forms"},
     )
     max_tokens: int = field(
         default=256, metadata={"help": "leave out training pairs with more tokens on a side"}
@@ -73,6 +82,13 @@ class DataArguments:
     target_column: int = field(
         default=2, metadata={"help": "column of the target in a .tsv file, from 1"}
     )
+    declared_counts: dict | None = field(
+        default=None,
+        metadata={
+            "help": "size of a dataset that a dry run shall not fetch: data (its name), pairs, "
+            "source_tokens, target_tokens"
+        },
+    )
     encoding: str = field(default="utf-8", metadata={"help": "encoding of the files"})
     bad_lines: str = field(
         default="error",
@@ -87,6 +103,29 @@ class DataArguments:
         if self.validation_split is not None and self.validation_split < 0:
             raise InputError(
                 f"`validation_split` must not be negative, got {self.validation_split}."
+            )
+        if self.declared_counts is not None:
+            _check_declared(self.declared_counts)
+
+    @property
+    def declared(self) -> dict[str, int] | None:
+        """Declared pairs, source and target tokens, if it is `data` that they were declared for."""
+        counts = self.declared_counts
+        if counts is None or self.data != [counts["data"]]:
+            return None
+        return {name: counts[name] for name in _DECLARED}
+
+
+def _check_declared(counts: dict[str, Any]) -> None:
+    if set(counts) != {"data", *_DECLARED}:
+        raise InputError(
+            f"`declared_counts` must hold data, {', '.join(_DECLARED)}, got {', '.join(counts)}."
+        )
+    for name in _DECLARED:
+        if type(counts[name]) is not int or counts[name] < 1:
+            raise InputError(
+                f"`{name}` of `declared_counts` must be a whole number above 0, "
+                f"got {counts[name]!r}."
             )
 
 
@@ -144,6 +183,15 @@ class ModelArguments:
         default=None,
         metadata={"help": "other fields of the config, as name=value,name=value"},
     )
+    num_beams: int | None = field(
+        default=None, metadata={"help": "beam size, saved with the model (default: 4)"}
+    )
+    length_penalty: float | None = field(
+        default=None,
+        metadata={
+            "help": "alpha of the length penalty of beams, saved with the model (default: 0.6)"
+        },
+    )
 
     def __post_init__(self) -> None:
         if self.model is not None:
@@ -161,8 +209,10 @@ class ModelArguments:
                 f"got {self.target_vocabulary_size}."
             )
         if self.preset is not None and self.preset not in presets():
+            nearest = difflib.get_close_matches(self.preset, presets(), n=1)
+            remedy = f" Did you mean {nearest[0]}?" if nearest else ""
             raise InputError(
-                f"`preset` must be one of {', '.join(presets())}, got {self.preset!r}."
+                f"`preset` must be one of {', '.join(presets())}, got {self.preset!r}.{remedy}"
             )
         overrides = config_overrides(self)
         if self.model is None:
@@ -175,6 +225,20 @@ class ModelArguments:
         for name in ("vocabulary_size", "target_vocabulary_size"):
             if getattr(self, name) is not None:
                 check_vocab_size(getattr(self, name), model=self.vocabulary_model, name=name)
+
+        if self.num_beams is not None and self.num_beams < 1:
+            raise InputError(f"`num_beams` must be at least 1, got {self.num_beams}.")
+        if self.length_penalty is not None and not 0 <= self.length_penalty < math.inf:
+            raise InputError(f"`length_penalty` must be 0 or more, got {self.length_penalty}.")
+
+    @property
+    def search(self) -> dict[str, float]:
+        """The search settings that were given, by their names in a `GenerationConfig`."""
+        if self.num_beams == 1:
+            # transformers refuses to save what belongs to beams where there are none.
+            return {"num_beams": 1, "length_penalty": 1.0, "early_stopping": False}
+        given = {"num_beams": self.num_beams, "length_penalty": self.length_penalty}
+        return {name: value for name, value in given.items() if value is not None}
 
     def _refuse(self, given: str, *names: str) -> None:
         """Raises if one of the settings is set beside the folder `given`, which settles it."""

@@ -1,8 +1,8 @@
 """What can be set about a training run: the paper's choices unless said otherwise.
 
 VaswaniTrainingArguments    optimizer, schedule, size of an update, evaluation, device
-PAPER_SETTINGS              values of section 5, for what is left unset
-PRESET_SETTINGS             values that suit a preset for CPUs better
+
+Values that belong to a preset are in `preset_settings`.
 """
 
 import dataclasses
@@ -18,21 +18,9 @@ from transformers.integrations import get_available_reporting_integrations
 from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
 
 from vaswani.errors import InputError
+from vaswani.preset_settings import PAPER_SETTINGS, PRESET_SETTINGS
 from vaswani.training_averaging import AveragingArguments
 
-# Sections 5.1 to 5.4, for the base model: unset fields take these.
-PAPER_SETTINGS: dict[str, Any] = {
-    "tokens_per_update": 25_000,
-    "warmup_steps": 4000,
-    "learning_rate_factor": 1.0,
-}
-# For CPUs and corpora of about 100,000 pairs, where 25,000 tokens an update would leave too few
-# updates in an hour for the warm-up alone.
-PRESET_SETTINGS: dict[str, dict[str, Any]] = {
-    "small": {"tokens_per_update": 2048, "warmup_steps": 1000, "learning_rate_factor": 1.0},
-    "tiny": {"tokens_per_update": 1024, "warmup_steps": 400, "learning_rate_factor": 1.0},
-}
-PAPER_UPDATES = 100_000
 UPDATES_BETWEEN_EVALUATIONS = 1000
 EVALUATIONS_OF_A_TIMED_RUN = 10
 NEVER = 1_000_000_000
@@ -141,7 +129,10 @@ class VaswaniTrainingArguments(AveragingArguments, Seq2SeqTrainingArguments):
     )
     max_steps: int = field(
         default=-1,
-        metadata={"help": "updates in all (default: 100000 if neither epochs nor minutes are set)"},
+        metadata={
+            "help": "updates in all (default: the preset's, 100000 or 300000, if neither epochs "
+            "nor minutes are set)"
+        },
     )
     early_stopping_patience: int | None = field(
         default=None,
@@ -192,6 +183,9 @@ class VaswaniTrainingArguments(AveragingArguments, Seq2SeqTrainingArguments):
     metric_for_best_model: str | None = field(
         default=None,
         metadata={"help": "loss, chrf or bleu (default: loss)"},
+    )
+    average_last: int = field(
+        default=0, metadata={"help": "average the last N checkpoints at the end; 0 for none"}
     )
     logging_steps: float = field(default=50, metadata={"help": "updates between log lines"})
     # HfArgumentParser takes the second of the three types.
@@ -250,9 +244,8 @@ class VaswaniTrainingArguments(AveragingArguments, Seq2SeqTrainingArguments):
 
     def fill_unset(self, preset: str | None) -> None:
         """Gives the fields that were left unset the values that suit the preset."""
-        for name, value in PRESET_SETTINGS.get(preset or "", {}).items():
-            if name in self.unset:
-                setattr(self, name, value)
+        for name in self.unset:
+            setattr(self, name, getattr(PRESET_SETTINGS[preset or "base"], name))
 
     def update_size(self, source_lengths: Any, target_lengths: Any) -> dict[str, Any]:
         """What of `TokenBudgetBatchSampler` makes updates of so many tokens, or sentences.
@@ -347,7 +340,10 @@ class VaswaniTrainingArguments(AveragingArguments, Seq2SeqTrainingArguments):
             # Whichever limit is set ends the run; epochs are then no limit.
             self.num_train_epochs = NEVER
             if self.max_steps <= 0:
-                self.max_steps = NEVER if self.max_minutes else PAPER_UPDATES
+                self.max_steps = NEVER
+                if not self.max_minutes:
+                    self.max_steps = PRESET_SETTINGS["base"].max_steps
+                    self.unset = (*self.unset, "max_steps")
 
     def _settle_evaluation(self) -> None:
         evaluates = str(getattr(self.eval_strategy, "value", self.eval_strategy))

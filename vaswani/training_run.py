@@ -4,22 +4,20 @@
     run_training                     the run
     TrainingInterrupted              raised after a Ctrl-C, once the folder has been saved
 
-Left to others: updates and evaluation (`training`), files in the folder (`run_folder`).
+Left to others: texts and their ids (`training_corpus`), updates and evaluation (`training`),
+files in the folder (`run_folder`).
 """
 
 import logging
 import sys
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import transformers
 from transformers import set_seed
 
-from vaswani.batching import TokenBudgetBatchSampler
 from vaswani.configuration_vaswani import VaswaniConfig
-from vaswani.data import load_parallel
 from vaswani.errors import InputError
 from vaswani.model_folder import open_model, open_tokenizer
 from vaswani.modeling_vaswani import VaswaniForConditionalGeneration
@@ -28,6 +26,7 @@ from vaswani.run_folder import (
     claim_output,
     save_model_folder,
     write_results,
+    write_test_results,
 )
 from vaswani.run_settings import (
     DataArguments,
@@ -37,8 +36,10 @@ from vaswani.run_settings import (
 )
 from vaswani.tokenization_vaswani import VaswaniTokenizer
 from vaswani.training import VaswaniTrainer, VaswaniTrainingArguments, check_savable
-from vaswani.training_arguments import NEVER
-from vaswani.training_data import TokenizedPairs, hold_out
+from vaswani.training_corpus import encode_corpus, encode_to_evaluate, read_corpus
+from vaswani.training_data import TokenizedPairs
+from vaswani.training_dry_run import print_plan, update_sampler
+from vaswani.training_plan import stopping_rule, update_content
 from vaswani.training_vocabulary import (
     check_tokenizer_fits,
     new_tokenizer,
@@ -48,7 +49,6 @@ from vaswani.training_vocabulary import (
 
 __all__ = ["DataArguments", "ModelArguments", "TrainingInterrupted", "run_training"]
 
-_LARGEST_HOLD_OUT = 1000
 _SAMPLE_TRANSLATIONS = 20
 
 
@@ -60,16 +60,6 @@ class TrainingInterrupted(KeyboardInterrupt):
         self.folder = folder
 
 
-@dataclass
-class Corpus:
-    """Texts of both sides for training, and for validation if there are any."""
-
-    sources: list[str]
-    targets: list[str]
-    validation_sources: list[str] = field(default_factory=list)
-    validation_targets: list[str] = field(default_factory=list)
-
-
 def run_training(
     model_arguments: ModelArguments,
     data_arguments: DataArguments,
@@ -79,7 +69,7 @@ def run_training(
 
     Everything that can be refused is refused before the first update. The folder ends with
     weights, config, search settings, tokenizer, code, model card, `settings.yaml`, `scores.json`,
-    `log.jsonl` and `translations.tsv`. With `dry_run` nothing is written.
+    `log.jsonl` and `translations.tsv`. With `dry_run` nothing is written: the plan is printed.
 
     Raises:
         InputError, FileNotFoundError: for what a user can put right.
@@ -93,18 +83,30 @@ def run_training(
     logging.getLogger("vaswani").setLevel(logging.INFO)
     model, tokenizer = _given_parts(model_arguments)
     args.fill_unset(_preset_like(model) if model else model_arguments.preset or "base")
-    corpus = _read_corpus(data_arguments, say)
+    settled = model_arguments, data_arguments, args
+    if args.dry_run and data_arguments.declared:
+        print_plan(*settled, model, tokenizer)
+        return output
+    corpus = read_corpus(data_arguments, say, fetch=not args.dry_run)
+    if args.early_stopping_patience and not corpus.validation_sources:
+        raise InputError(
+            "`early_stopping_patience` must be left out without validation data, "
+            f"got {args.early_stopping_patience}. Name some with `validation_data`."
+        )
     if tokenizer is None:
         tokenizer = new_tokenizer(model_arguments, corpus.sources, corpus.targets, say)
     if model is None:
         model = _new_model(model_arguments, tokenizer, args.seed)
+    model.generation_config.update(**model_arguments.search)
     check_tokenizer_fits(tokenizer, model.config)
     check_savable(model)
-    train, validation = _encode(corpus, tokenizer, data_arguments, model.config.position_limit, say)
-    _report(model, tokenizer, train, args, say)
+    train, validation = encode_corpus(
+        corpus, tokenizer, data_arguments, model.config.position_limit, say
+    )
     if args.dry_run:
-        say("Dry run: all checks passed, nothing was written.")
+        print_plan(*settled, model, tokenizer, train)
         return output
+    _report(model, tokenizer, train, args, say)
 
     if args.should_save:
         claim_output(output, model_arguments, data_arguments, args)
@@ -129,8 +131,16 @@ def run_training(
         say("It was interrupted: the final evaluation is left out.")
         raise TrainingInterrupted(output)
     if validation is not None:
-        scores, samples = _final_evaluation(trainer, validation, say)
+        scores, samples = _final_evaluation(trainer, validation, "validation", say)
         write_results(output, args, facts, scores, samples)
+    test = None
+    if corpus.test is not None:
+        limit = model.config.position_limit
+        test = encode_to_evaluate(corpus.test, tokenizer, limit, "test", say)
+    if test is not None:
+        scores, samples = _final_evaluation(trainer, test, "test", say)
+        say(f"Test: BLEU {scores['bleu']:.1f}, chrF {scores['chrf']:.1f}.")
+        write_test_results(output, args, scores, samples)
     say(f"Done in {(time.monotonic() - started) / 60:.1f} minutes.")
     return output
 
@@ -173,60 +183,6 @@ def _preset_like(model: VaswaniForConditionalGeneration) -> str:
     return "small" if model.config.d_model <= 256 else "base"
 
 
-def _read_corpus(arguments: DataArguments, say: Any) -> Corpus:
-    # A missing validation file must not be found out after a long corpus has been read.
-    validation = _load(arguments, arguments.validation_data) if arguments.validation_data else None
-    sources, targets = _load(arguments, arguments.data)
-    if arguments.max_pairs is not None and arguments.max_pairs < len(sources):
-        say(f"Only the first {arguments.max_pairs:,} of {len(sources):,} pairs are used.")
-        sources, targets = sources[: arguments.max_pairs], targets[: arguments.max_pairs]
-    corpus = Corpus(sources, targets)
-    if validation is not None:
-        corpus.validation_sources, corpus.validation_targets = validation
-        say(f"{len(sources):,} pairs to train on, {len(validation[0]):,} to validate on.")
-        return corpus
-    count = arguments.validation_split
-    if count is None:
-        count = min(_LARGEST_HOLD_OUT, len(sources) // 20)
-    if count == 0:
-        say(f"{len(sources):,} pairs to train on, none to validate on.")
-        return corpus
-    held = hold_out(sources, targets, count)
-    corpus.sources = [sources[k] for k in held.training]
-    corpus.targets = [targets[k] for k in held.training]
-    corpus.validation_sources = [sources[k] for k in held.validation]
-    corpus.validation_targets = [targets[k] for k in held.validation]
-    say(
-        f"{len(held.training):,} pairs to train on; {len(held.validation):,} pairs of the same "
-        "data held out to validate on"
-        + (f"; {held.dropped:,} equal to one of those left out." if held.dropped else ".")
-    )
-    return corpus
-
-
-def _load(arguments: DataArguments, paths: list[str]) -> tuple[list[str], list[str]]:
-    if len(paths) > 2:
-        raise InputError(
-            "`data` must be one file of pairs, or a source and a target file, "
-            f"got {len(paths)} paths."
-        )
-    dataset = load_parallel(
-        paths[0] if len(paths) == 1 else paths,
-        source=arguments.source,
-        target=arguments.target,
-        source_column=arguments.source_column,
-        target_column=arguments.target_column,
-        encoding=arguments.encoding,
-        bad_lines=arguments.bad_lines,  # type: ignore[arg-type]
-    )
-    rows = dataset["translation"]
-    sources, targets = [], []
-    for row in rows:
-        sources.append(row[arguments.source])
-        targets.append(row[arguments.target])
-    return sources, targets
-
-
 def _new_model(
     arguments: ModelArguments, tokenizer: VaswaniTokenizer, seed: int
 ) -> VaswaniForConditionalGeneration:
@@ -237,53 +193,6 @@ def _new_model(
     return VaswaniForConditionalGeneration(config)
 
 
-def _encode(
-    corpus: Corpus,
-    tokenizer: Any,
-    arguments: DataArguments,
-    position_limit: int | None,
-    say: Any,
-) -> tuple[TokenizedPairs, TokenizedPairs | None]:
-    """Both sets as ids, without the pairs that are too long: `position_limit` counts for both."""
-    name, max_tokens = "max_tokens", arguments.max_tokens
-    if position_limit is not None and position_limit < max_tokens:
-        name, max_tokens = "max_position_embeddings", position_limit
-    train = TokenizedPairs.from_texts(
-        corpus.sources,
-        corpus.targets,
-        tokenizer,
-        max_tokens=max_tokens,
-        cut=arguments.cut_long,
-    )
-    if train.left_out:
-        say(
-            f"{train.left_out:,} training pairs left out: a side has more than "
-            f"`{name}` = {max_tokens} tokens."
-        )
-    if train.shortened:
-        say(f"{train.shortened:,} training pairs cut to {max_tokens} tokens a side.")
-    if not len(train):
-        raise InputError(
-            f"`{name}` must let some pairs through, got {max_tokens} for "
-            f"{train.left_out} longer pairs."
-        )
-    if not corpus.validation_sources:
-        return train, None
-    validation = TokenizedPairs.from_texts(
-        corpus.validation_sources,
-        corpus.validation_targets,
-        tokenizer,
-        max_tokens=position_limit,
-        keep_texts=True,
-    )
-    if validation.left_out:
-        say(
-            f"{validation.left_out:,} validation pairs left out: a side has more than "
-            f"`max_position_embeddings` = {position_limit} tokens."
-        )
-    return train, validation if len(validation) else None
-
-
 def _report(
     model: VaswaniForConditionalGeneration,
     tokenizer: Any,
@@ -291,10 +200,6 @@ def _report(
     args: VaswaniTrainingArguments,
     say: Any,
 ) -> None:
-    sampler = TokenBudgetBatchSampler(
-        **args.update_size(train.source_lengths, train.target_lengths),
-        micro_batches=args.world_size * args.gradient_accumulation_steps,
-    )
     config = model.config
     say(
         f"Model: {model.num_parameters():,} parameters, d_model {config.d_model}, "
@@ -302,28 +207,14 @@ def _report(
         f"{vocabulary_sizes(tokenizer)}; "
         f"device {args.device}."
     )
-    epoch = len(sampler) // (args.world_size * args.gradient_accumulation_steps)
-    size = (
-        f"{args.tokens_per_update:,} source and as many target tokens"
-        if args.sentences_per_update is None
-        else f"{args.sentences_per_update:,} sentence pairs"
-    )
+    epoch = update_sampler(train, args).updates_per_epoch
     say(
-        f"Updates of {size}; "
+        f"Updates of {update_content(args)}; "
         f"{epoch:,} {'update is' if epoch == 1 else 'updates are'} one pass over "
         f"{int(train.source_lengths.sum()):,} source and "
         f"{int(train.target_lengths.sum()):,} target tokens."
     )
-    ends = []
-    if args.max_minutes:
-        ends.append(f"{args.max_minutes:g} minutes")
-    if args.max_steps > 0 and args.max_steps < NEVER:
-        ends.append(f"{args.max_steps:,} updates")
-    elif args.num_train_epochs is not None and args.num_train_epochs < NEVER:
-        ends.append(f"{args.num_train_epochs:g} passes")
-    if args.early_stopping_patience:
-        ends.append(f"{args.early_stopping_patience} evaluations without a better score")
-    say(f"Ends after {' or '.join(ends)}. Ctrl-C ends it earlier and saves.")
+    say(f"Ends after {stopping_rule(args)}. Ctrl-C ends it earlier and saves.")
     if args.averaging_plan():
         say(args.averaging_plan())
 
@@ -372,14 +263,19 @@ def _facts(
 
 
 def _final_evaluation(
-    trainer: VaswaniTrainer, validation: TokenizedPairs, say: Any
+    trainer: VaswaniTrainer, validation: TokenizedPairs, name: str, say: Any
 ) -> tuple[dict[str, Any], list[tuple[str, str, str]]]:
-    """Scores of beam search on every validation pair, and a few translations as they are."""
+    """Scores of beam search on every pair, and a few translations as they are."""
     beams = trainer.model.generation_config.num_beams or 1
-    say(f"Final evaluation: beam {beams} on {len(validation):,} pairs.")
-    metrics = trainer.evaluate(num_beams=beams, max_sentences=len(validation))
-    scores = {name.removeprefix("eval_"): value for name, value in metrics.items()}
-    scores |= {"num_beams": beams, "pairs": len(validation)} | trainer.comparison()
+    prefix = "eval" if name == "validation" else name
+    say(f"Final evaluation: beam {beams} on {len(validation):,} {name} pairs.")
+    metrics = trainer.evaluate(
+        validation, metric_key_prefix=prefix, num_beams=beams, max_sentences=len(validation)
+    )
+    scores = {key.removeprefix(f"{prefix}_"): value for key, value in metrics.items()}
+    scores |= {"num_beams": beams, "pairs": len(validation)}
+    if name == "validation":
+        scores |= trainer.comparison()
     if "best_checkpoint_loss" in scores:
         say(
             f"Loss of the average: {scores['loss']:.4f} nats a token; of the best checkpoint, "

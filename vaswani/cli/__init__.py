@@ -4,6 +4,7 @@ A subcommand `vaswani NAME` is a module `vaswani/cli/NAME.py` with
 
     ARGUMENTS   a tuple of dataclasses; every field becomes a flag and a key of `--config`
     EXAMPLES    command lines that work, shown at the end of `--help`
+    TAKES_RECIPE    (may be left out) whether there is `--recipe NAME`
     run         takes one object per dataclass, returns the exit code
 
 and one line in `COMMANDS` below. Modules are imported only when their command is called.
@@ -28,7 +29,7 @@ COMMANDS = {
     "score": "tell how probable a model finds given translations",
     "average": "average the weights of checkpoints into one model",
     "evaluate": "measure BLEU, chrF and perplexity of a model or of translations",
-    "presets": "list the model sizes that have a name",
+    "presets": "list the models that have a name, every row of the paper's Table 3 among them",
     "demo": "show the whole way on a generated corpus, in minutes",
 }
 

@@ -1,8 +1,9 @@
 """Dataclasses to flags: the parser behind every `vaswani` command.
 
 `HfArgumentParser` turns fields into options; added here are --kebab-case in the help, `--config`,
-one-line errors that name the nearest option, and a help page that shows a command's own options
-and keeps what a dataclass inherits from transformers for `--help-all`.
+`--recipe` for a command with `TAKES_RECIPE = True`, one-line errors that name the nearest option,
+and a help page that shows a command's own options and keeps what a dataclass inherits from
+transformers for `--help-all`.
 
 A dataclass may have three class attributes without annotation:
 
@@ -27,6 +28,7 @@ from transformers import HfArgumentParser
 from transformers.hf_argparser import string_to_bool
 
 from vaswani.errors import InputError
+from vaswani.recipe_files import recipe_file, recipe_names
 
 _KINDS = {
     int: "an integer",
@@ -42,7 +44,7 @@ def parse_arguments(name: str, command: ModuleType, words: list[str]) -> tuple[A
     """Objects of the command's dataclasses, or `None` when help was asked for and printed.
 
     Raises:
-        InputError: if an option or a key of the `--config` file is unknown, missing or wrong.
+        InputError: if an option, a recipe or a key of the `--config` file is unknown or wrong.
     """
     # The parser must know first whether to hide the inherited options.
     parser = CommandParser(name, command, show_all="--help-all" in words)
@@ -59,7 +61,11 @@ def parse_arguments(name: str, command: ModuleType, words: list[str]) -> tuple[A
         return None
     if rest:
         raise InputError(parser.unknown_option(rest[0]))
-    values = parser.values_of_file(namespace.config) if namespace.config else {}
+    values: dict[str, Any] = {}
+    if getattr(namespace, "recipe", None) is not None:
+        values |= parser.values_of_file(str(recipe_file(namespace.recipe)))
+    if namespace.config:
+        values |= parser.values_of_file(namespace.config)
     values |= {key: value for key, value in vars(namespace).items() if value is not _NOT_GIVEN}
     return parser.build(values)
 
@@ -89,6 +95,13 @@ class CommandParser(HfArgumentParser):
             self._add_inherited(dtype, fields)
         self.dataclass_types = list(command.ARGUMENTS)
         general = self.add_argument_group("general")
+        if getattr(command, "TAKES_RECIPE", False):
+            general.add_argument(
+                "--recipe",
+                metavar="NAME",
+                help=f"settings that come with the package: {', '.join(recipe_names())}; "
+                "--config and flags win over them",
+            )
         general.add_argument(
             "--config", metavar="FILE.yaml", help="settings from a YAML file; flags win over it"
         )
@@ -287,7 +300,9 @@ def _checked(kind: Any, choices: Any) -> Callable[[Any], Any]:
             remedy = "" if isinstance(value, str) or kind is not str else " Put it in quotes."
             raise argparse.ArgumentTypeError(f"must be {wanted}, got {value!r}.{remedy}") from error
         if choices and result not in choices:
-            raise argparse.ArgumentTypeError(f"must be {wanted}, got {value!r}.")
+            nearest = difflib.get_close_matches(str(value), list(map(str, choices)), n=1)
+            remedy = f" Did you mean {nearest[0]}?" if nearest else ""
+            raise argparse.ArgumentTypeError(f"must be {wanted}, got {value!r}.{remedy}")
         return result
 
     return convert

@@ -10,12 +10,15 @@ from vaswani.training_run import (
     run_training,
 )
 
+TAKES_RECIPE = True
 ARGUMENTS: tuple[type, ...] = (ModelArguments, DataArguments, VaswaniTrainingArguments)
 EXAMPLES = """
 vaswani train --data a.tsv.gz --source en --target de --preset small --max-minutes 60 --output a
 vaswani train --data a.en a.de --validation-data b.en b.de --source en --target de --output base
 vaswani train --data more.tsv --source en --target de --model a --max-steps 500 --output more
 vaswani train --config a/settings.yaml --seed 2 --output second --dry-run
+vaswani train --recipe base-wmt14-en-de --dry-run
+vaswani train --recipe base-wmt14-en-de --preset table3-b-dk16 --average-last 0 --output dk16
 """
 
 
@@ -24,7 +27,7 @@ def run(
     data_arguments: DataArguments,
     training_arguments: VaswaniTrainingArguments,
 ) -> int:
-    """Runs the training; the folder's path goes to stdout, what happens to stderr."""
+    """Runs the training; the folder's path or the plan goes to stdout, what happens to stderr."""
     try:
         folder = run_training(model_arguments, data_arguments, training_arguments)
     except TrainingInterrupted as interrupted:
