@@ -22,13 +22,17 @@ LIBRARY = sorted(
     if path.stem not in HUB_FILES and not path.stem.startswith("__")
 )
 HUB_PACKAGES = {"torch", "transformers", "tokenizers", "huggingface_hub"}
-OPTIONAL = "datasets accelerate evaluate sacrebleu matplotlib jinja2 tensorboard trackio"
+OPTIONAL = "datasets accelerate evaluate sacrebleu sacremoses matplotlib jinja2 tensorboard trackio"
 
 # Besides Hub files and `errors`. A topic that is split keeps its place in the order.
 EXTRA: dict[str, set[str]] = {
     "data": {"vocabulary", "text_lines"},
     "translation": {"decoding", "model_folder", "sentences", "text_lines"},
     "evaluation": {"translation"},
+    "attention_maps": {"text_lines"},
+    "attention_panels": {"attention_maps", "plot_fonts"},
+    "attention_pictures": {"attention_maps", "attention_panels"},
+    "plotting": {"attention_maps", "attention_pictures", "optimization"},
 }
 # These may import every library module but the demo's own.
 TRAINING = {"training", "run_folder", "run_settings"}

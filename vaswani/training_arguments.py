@@ -134,6 +134,13 @@ class VaswaniTrainingArguments(Seq2SeqTrainingArguments):
         default=-1,
         metadata={"help": "updates in all (default: 100000 if neither epochs nor minutes are set)"},
     )
+    paper_bleu: bool = field(
+        default=False,
+        metadata={
+            "help": "BLEU as the paper reports it among the final scores too: tokenized, "
+            "compounds split"
+        },
+    )
     early_stopping_patience: int | None = field(
         default=None,
         metadata={"help": "end after this many evaluations without a better score"},

@@ -21,6 +21,7 @@ from vaswani.batching import TokenBudgetBatchSampler
 from vaswani.configuration_vaswani import VaswaniConfig
 from vaswani.data import load_parallel
 from vaswani.errors import InputError
+from vaswani.evaluation import check_spaced_language
 from vaswani.model_folder import open_model, open_tokenizer
 from vaswani.modeling_vaswani import VaswaniForConditionalGeneration
 from vaswani.run_folder import (
@@ -87,6 +88,8 @@ def run_training(
     args = training_arguments
     say = _speaker(args)
     output = check_output(args, model_arguments)
+    if args.paper_bleu:
+        check_spaced_language(data_arguments.target)
     transformers.utils.logging.disable_progress_bar()
     logging.getLogger("vaswani").setLevel(logging.INFO)
     model, tokenizer = _given_parts(model_arguments)
@@ -128,6 +131,7 @@ def run_training(
         say("It was interrupted: the final evaluation is left out.")
         raise TrainingInterrupted(output)
     if validation is not None:
+        trainer.paper_bleu = data_arguments.target if args.paper_bleu else None
         scores, samples = _final_evaluation(trainer, validation, say)
         write_results(output, args, facts, scores, samples)
     say(f"Done in {(time.monotonic() - started) / 60:.1f} minutes.")
