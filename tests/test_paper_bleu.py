@@ -53,11 +53,11 @@ def test_text_is_tokenized_as_moses_does() -> None:
     tokenized = [
         [
             "Er sagt : &quot; Das ist z.B. gut . &quot;",
-            "Am 3. Mai ( heute ) kam &apos;s .",
+            "Am 3. Mai ( heute ) kam &apos; s .",
         ],
         [
             "Er sagt : &quot; Das ist z.B. alt . &quot;",
-            "Am 3. Mai ( gestern ) kam &apos;s .",
+            "Am 3. Mai ( gestern ) kam &apos; s .",
         ],
     ]
     counted = sacrebleu.BLEU(tokenize="none", smooth_method="none", force=True)
@@ -92,7 +92,7 @@ def test_scores_name_what_they_are() -> None:
 
 @pytest.mark.parametrize("language", ["zh", "zh-CN", "ja", "TH", "my_MM"])
 def test_languages_without_spaces_are_refused(language) -> None:
-    with pytest.raises(InputError, match="`paper_bleu` must be left out .* Use chrF"):
+    with pytest.raises(InputError, match=r"`paper_bleu` must be left out .* Use chrF"):
         corpus_scores(["a"], ["a"], paper_bleu=language)
 
 

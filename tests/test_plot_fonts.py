@@ -30,8 +30,9 @@ def no_installed_fonts(monkeypatch: pytest.MonkeyPatch) -> None:
 def make_font(path: Path, family: str, characters: str, style: str = "Regular") -> Path:
     """A font with a square for each of the characters and nothing else."""
     pen = TTGlyphPen(None)
-    for move, point in zip(["moveTo"] + ["lineTo"] * 3, [(0, 0), (0, 500), (500, 500), (500, 0)]):
-        getattr(pen, move)(point)
+    pen.moveTo((0, 0))
+    for corner in ((0, 500), (500, 500), (500, 0)):
+        pen.lineTo(corner)
     pen.closePath()
     square = pen.glyph()
     names = [".notdef", *(f"square{k}" for k in range(len(characters)))]

@@ -1,6 +1,7 @@
 """Pictures show the numbers that they are made of, beside the right names."""
 
 import xml.etree.ElementTree as ElementTree
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -146,7 +147,7 @@ def test_nothing_is_written_beyond_the_edges(count, style) -> None:
     column = [text for text in texts if text.get_text() == "application"]
     heights = sorted(text.get_window_extent(renderer).y0 for text in column)
     size = column[0].get_fontsize() * figure.dpi / 72
-    assert all(b - a >= size for a, b in zip(heights, heights[1:], strict=False))
+    assert all(b - a >= size for a, b in pairwise(heights))
 
 
 @pytest.mark.parametrize(
