@@ -48,16 +48,16 @@ def test_counts_are_summed_over_the_corpus_and_case_matters() -> None:
 
 def test_text_is_tokenized_as_moses_does() -> None:
     """Written out by hand: marks stand alone, abbreviations keep theirs, quotes are escaped."""
-    hypotheses = ['Er sagt: "Das ist z.B. gut."', "Am 3. Mai (heute) kam's."]
-    references = ['Er sagt: "Das ist z.B. alt."', "Am 3. Mai (gestern) kam's."]
+    hypotheses = ['Er sagt: "Das ist z.B. gut."', "Am 3. Mai (heute) kommt's doch."]
+    references = ['Er sagt: "Das ist z.B. alt."', "Am 3. Mai (gestern) kommt's doch."]
     tokenized = [
         [
             "Er sagt : &quot; Das ist z.B. gut . &quot;",
-            "Am 3. Mai ( heute ) kam &apos; s .",
+            "Am 3. Mai ( heute ) kommt &apos; s doch .",
         ],
         [
             "Er sagt : &quot; Das ist z.B. alt . &quot;",
-            "Am 3. Mai ( gestern ) kam &apos; s .",
+            "Am 3. Mai ( gestern ) kommt &apos; s doch .",
         ],
     ]
     counted = sacrebleu.BLEU(tokenize="none", smooth_method="none", force=True)

@@ -11,6 +11,7 @@ import torch
 from vaswani import VaswaniConfig, VaswaniForConditionalGeneration
 
 pytest.importorskip("matplotlib", reason="the extra `plot` brings it")
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
 from matplotlib.image import imread
 
@@ -135,7 +136,7 @@ def test_nothing_is_written_beyond_the_edges(count, style) -> None:
     """Of short and long sentences: no name is cut off, and none covers the next."""
     attention = attention_map(1, ["application"] * count, ["Zusammengehörigkeitsgefühl"] * count)
     figure = attention_figure(attention, style=style)
-    renderer = figure.canvas.get_renderer()
+    renderer = FigureCanvasAgg(figure).get_renderer()
     figure.draw(renderer)
     texts = [text for axes in figure.axes for text in axes.texts]
     texts += [label for axes in figure.axes for label in axes.get_xticklabels()]

@@ -155,7 +155,7 @@ def shown_tokens(tokens: Sequence[str]) -> list[str]:
         text = token.strip()
         if place in spelt:
             character, number, count = spelt[place]
-            text = f"{character} {number}/{count}"
+            text = character if count == 1 else f"{character} {number}/{count}"
         elif not text:
             text = "␣"
         elif in_pieces and token[0] == text[0] and place and _continues(tokens[place - 1], text):

@@ -203,8 +203,11 @@ class LinesPanel:
                 size=_TYPE,
             )
         else:
-            step = min(0.24, (self.across - 2 * _MARGIN) / len(self.heads))
-            start = middle - step * len(self.heads) / 2
+            label = 0.5
+            step = min(0.24, (self.across - 2 * _MARGIN - label) / len(self.heads))
+            strip = step * len(self.heads)
+            start = max(middle - strip / 2, _MARGIN + label)
+            start = min(start, self.across - _MARGIN - strip)
             for place, head in enumerate(self.heads):
                 x = start + place * step
                 axes.add_patch(Rectangle((x, 0.08), step, 0.2, color=sheet.color(head), lw=0))
@@ -215,7 +218,7 @@ class LinesPanel:
                     str(head),
                     ha="center",
                     va="center",
-                    size=7,
+                    size=min(7.0, 33 * step),
                     color="white",
                 )
             sheet.write(
@@ -288,7 +291,8 @@ class MapPanel:
         self.map_height = len(sheet.queries) * sheet.row
         # The last name leans over the edge, and the color bar needs room for its numbers.
         self.across = self.left + self.map_width + max(texts * math.cos(slant), 0.75) + _MARGIN
-        self.down = self.top + self.map_height + 0.15
+        # The caption beside a map of few rows is longer than the map.
+        self.down = self.top + self.map_height / 2 + max(self.map_height / 2 + 0.15, 0.65)
 
     def draw(self, figure: Figure, left: float, bottom: float) -> None:
         """Draws the panel with its lower left corner there."""
@@ -329,7 +333,9 @@ class MapPanel:
                 self.map_height / height,
             )
         )
-        image = axes.imshow(weights, cmap="Blues", vmin=0.0, vmax=weights.max(), aspect="auto")
+        image = axes.imshow(
+            weights, cmap="Blues", vmin=0.0, vmax=weights.max() or 1.0, aspect="auto"
+        )
         texts: dict[str, Any] = {
             "fontfamily": sheet.families,
             "size": sheet.type,
