@@ -92,6 +92,20 @@ def test_unknown_command_names_the_nearest(capsys) -> None:
     assert "Did you mean translate?" in _refused(capsys, "tranlate")
 
 
+def test_group_of_commands_lists_them_and_refuses_others(capsys) -> None:
+    assert main(["plot", "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "usage: vaswani plot COMMAND" in text
+    for name in ("attention", "positions", "schedule"):
+        assert f"\n  {name}" in text
+    assert main(["plot"]) == 2
+    assert capsys.readouterr().err == text
+    line = _refused(capsys, "plot", "atention")
+    assert "`COMMAND` must be one of attention, positions, schedule" in line
+    assert "Did you mean attention?" in line
+    assert "got '--model'. See `vaswani plot --help`" in _refused(capsys, "plot", "--model", "m")
+
+
 def test_settings_file_fills_in_and_flags_win(tmp_path) -> None:
     settings = tmp_path / "settings.yaml"
     settings.write_text(
@@ -183,11 +197,13 @@ def test_no_words_print_the_help_on_stderr(capsys) -> None:
 
 
 def test_every_module_is_a_command_and_explains_itself(capsys) -> None:
-    for path in Path(vaswani.cli.__file__).parent.glob("[!_]*.py"):
-        assert path.stem in COMMANDS
-        assert main([path.stem, "--help"]) == 0
+    folder = Path(vaswani.cli.__file__).parent
+    for path in [*folder.glob("[!_]*.py"), *folder.glob("[!_]*/[!_]*.py")]:
+        names = path.relative_to(folder).with_suffix("").parts
+        assert names[0] in COMMANDS
+        assert main([*names, "--help"]) == 0
         text = capsys.readouterr().out
-        assert f"usage: vaswani {path.stem}" in text and "examples:" in text
+        assert f"usage: vaswani {' '.join(names)}" in text and "examples:" in text
         assert max(map(len, text.splitlines())) <= 100
 
 

@@ -22,7 +22,7 @@ LIBRARY = sorted(
     if path.stem not in HUB_FILES and not path.stem.startswith("__")
 )
 HUB_PACKAGES = {"torch", "transformers", "tokenizers", "huggingface_hub"}
-OPTIONAL = "datasets accelerate evaluate sacrebleu matplotlib jinja2 tensorboard trackio"
+OPTIONAL = "datasets accelerate evaluate sacrebleu sacremoses matplotlib jinja2 tensorboard trackio"
 
 # Besides Hub files and `errors`. A topic that is split keeps its place in the order.
 EXTRA: dict[str, set[str]] = {
@@ -32,6 +32,10 @@ EXTRA: dict[str, set[str]] = {
     "vocabulary": {"word_vocabulary"},
     "evaluation": {"translation"},
     "checkpoints": {"checkpoint_files", "hub", "output_folder"},
+    "attention_maps": {"text_lines"},
+    "attention_panels": {"attention_maps", "plot_fonts"},
+    "attention_pictures": {"attention_maps", "attention_panels"},
+    "plotting": {"attention_maps", "attention_pictures", "optimization"},
 }
 # What starts from the grammar and ends with trained models.
 WHOLE_WAY = {"demo", "table3"}

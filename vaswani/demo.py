@@ -17,7 +17,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from vaswani.demo_corpus import DemoPair, generate, word_by_word
 from vaswani.evaluation import corpus_scores
-from vaswani.plotting import draw_cross_attention
+from vaswani.plotting import attention_figure, read_attention, save_figure
 from vaswani.run_settings import DataArguments, ModelArguments
 from vaswani.training_arguments import VaswaniTrainingArguments
 from vaswani.training_run import run_training
@@ -94,7 +94,8 @@ def run_demo(arguments: DemoArguments) -> DemoResult:
             writer.writerow([pair.construction, pair.source, pair.target, text])
     examples = _examples(held_out, found)
     pair, text = max(examples, key=lambda example: len(example[0].source))
-    draw_cross_attention(model, tokenizer, pair.source, text, files["picture"])
+    attention = read_attention(model, tokenizer, pair.source, text)
+    save_figure(attention_figure(attention, style="heatmap", together=True), files["picture"])
     baseline = word_by_word(sources, training[:_BASELINE_PAIRS])
     return DemoResult(
         scores=corpus_scores(found, [pair.target for pair in held_out]),

@@ -29,6 +29,8 @@ METRICS = {"bleu": "BLEU", "chrf": "chrF"}
 SCORE_LABELS = METRICS | {
     "bleu_signature": "BLEU signature",
     "chrf_signature": "chrF signature",
+    "paper_bleu": "BLEU as the paper reports it (tokenized, compounds split)",
+    "paper_bleu_signature": "signature of the paper's BLEU",
     "loss": "loss, in nats a token",
     "length_ratio": "length of translations / references",
     "truncated": "translations cut off",

@@ -1,105 +1,186 @@
-"""Pictures of attention, drawn with matplotlib (extra `demo`).
+"""Pictures of attention, of positions and of the learning rate, drawn with matplotlib.
 
-    cross_attention          weights of a translation, as numbers
-    draw_cross_attention     the same as a PNG: which source tokens each target token looked at
+    read_attention, attention_figure    the heads of one layer for a sentence pair
+    position_table, positions_figure    position vectors, and their picture
+    schedule_figure                     the learning rate over the updates
+    save_figure                         a PNG, or an SVG whose text stays text
 
-Source: Figures 3 to 5 of the paper show self-attention in the same way.
+A figure is a `matplotlib.figure.Figure`: what `save_figure` writes can be changed before.
 """
 
+import warnings
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from vaswani.attention_maps import read_attention
 from vaswani.errors import InputError
-from vaswani.modeling_vaswani import VaswaniForConditionalGeneration
-from vaswani.tokenization_vaswani import VaswaniTokenizer
+from vaswani.modeling_vaswani import VaswaniDecoder, VaswaniEncoder
+from vaswani.optimization import inverse_sqrt_rate
+
+try:
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    from vaswani.attention_pictures import attention_figure
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        f"`vaswani.plotting` needs {error.name}. Install it with `pip install 'vaswani[plot]'`.",
+        name=error.name,
+    ) from error
+
+__all__ = [
+    "attention_figure",
+    "check_picture",
+    "position_table",
+    "positions_figure",
+    "read_attention",
+    "save_figure",
+    "schedule_figure",
+]
+
+SUFFIXES = (".png", ".svg")
+_DPI = 150
+_POINTS_OF_A_CURVE = 1000
 
 
-def cross_attention(
-    model: VaswaniForConditionalGeneration,
-    tokenizer: VaswaniTokenizer,
-    source: str,
-    target: str,
-) -> tuple[Tensor, list[str], list[str]]:
-    """Returns the cross-attention weights while the model reads `source` and predicts `target`.
-
-    Args:
-        model: any model; it is put into evaluation mode.
-        tokenizer: its tokenizer.
-        source: one sentence.
-        target: its translation.
-
-    Returns:
-        The weights `(layers, H, T, S)`, where row t are those that predict target token t, and
-        the texts of the target tokens and of the source tokens.
-    """
-    batch = tokenizer(source, text_target=target, return_tensors="pt").to(model.device)
-    model.eval()
-    usual = model.config._attn_implementation
-    # The others return no weights, and the model would warn that it takes this one instead.
-    model.set_attn_implementation("eager")
-    try:
-        with torch.no_grad():
-            outputs = model(**batch, output_attentions=True)
-    finally:
-        model.set_attn_implementation(usual)
-    weights = torch.cat(outputs.cross_attentions).cpu()
-    rows = _texts(tokenizer, batch["labels"][0], "target")
-    return weights, rows, _texts(tokenizer, batch["input_ids"][0], "source")
-
-
-def draw_cross_attention(
-    model: VaswaniForConditionalGeneration,
-    tokenizer: VaswaniTokenizer,
-    source: str,
-    target: str,
-    path: str | Path,
-    *,
-    layer: int = -1,
-) -> Path:
-    """Draws the cross-attention of one layer, averaged over its heads, and returns the PNG's path.
-
-    Args:
-        model: any model.
-        tokenizer: its tokenizer.
-        source: one sentence.
-        target: its translation.
-        path: where to write.
-        layer: which decoder layer, from 0; -1 is the last.
+def check_picture(path: str | Path) -> Path:
+    """Returns the path of a picture to be written.
 
     Raises:
-        InputError: if matplotlib is missing or there is no such layer.
+        InputError: if its name does not end in .png or .svg.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError as error:
+    path = Path(path)
+    if path.suffix.lower() not in SUFFIXES:
         raise InputError(
-            "matplotlib must be installed to draw, got none. Install 'vaswani[demo]'."
-        ) from error
-    layers = model.config.decoder_layers
-    if not -layers <= layer < layers:
-        raise InputError(f"`layer` must be below the {layers} layers of the decoder, got {layer}.")
-    weights, rows, columns = cross_attention(model, tokenizer, source, target)
-    averaged = weights[layer].mean(dim=0)  # (T, S)
-    figure = Figure(
-        figsize=(1.8 + 0.42 * len(columns), 1.6 + 0.34 * len(rows)), layout="constrained"
-    )
+            f"`output` must end in {' or '.join(SUFFIXES)}, got {str(path)!r}. "
+            "A PNG is made of points; an SVG can be enlarged, and its text searched."
+        )
+    return path
+
+
+def save_figure(figure: Figure, path: str | Path) -> Path:
+    """Writes a figure as PNG or SVG, by the name's ending, and returns the path.
+
+    An SVG holds its text as text, shown in the fonts of whoever opens it. The same figure gives
+    the same file.
+
+    Raises:
+        InputError: if the name ends otherwise.
+    """
+    path = check_picture(path)
+    settings = {"svg.fonttype": "none", "svg.hashsalt": "vaswani"}
+    kind = path.suffix.lower().removeprefix(".")
+    metadata = {"Date": None} if kind == "svg" else None
+    with matplotlib.rc_context(settings), warnings.catch_warnings():
+        # `font_families` has told of them, in one line.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        figure.savefig(path, dpi=_DPI, format=kind, metadata=metadata)
+    return path
+
+
+def position_table(stack: VaswaniEncoder | VaswaniDecoder, positions: int) -> Tensor:
+    """Returns the vectors `(P, D)` that a stack adds to the tokens at positions 0 to P - 1.
+
+    Args:
+        stack: `model.model.encoder` or `.decoder`.
+        positions: P, how many.
+
+    Raises:
+        InputError: if there are none, or fewer in a learned table.
+    """
+    if positions < 1:
+        raise InputError(f"`positions` must be at least 1, got {positions}.")
+    limit = stack.config.position_limit
+    if limit is not None and positions > limit:
+        raise InputError(
+            f"`positions` must be at most {limit}, the rows of the "
+            f"learned table (`max_position_embeddings`), got {positions}."
+        )
+    numbers = torch.arange(positions, device=stack.device)
+    with torch.no_grad():
+        return stack.embed_positions(numbers, torch.float32).float().cpu()
+
+
+def positions_figure(table: Tensor, *, title: str) -> Figure:
+    """Returns a heatmap of position vectors.
+
+    Source: Section 3.5.
+
+    Args:
+        table: `(P, D)`, the vector of each position from 0.
+        title: what the table is of.
+    """
+    values = table.detach().float().cpu().numpy()
+    most = float(np.abs(values).max()) or 1.0
+    figure = Figure(figsize=(9.0, 5.0), layout="constrained")
     axes = figure.add_subplot()
-    image = axes.imshow(averaged, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
-    axes.set_xticks(range(len(columns)), columns, rotation=60, ha="left", rotation_mode="anchor")
-    axes.xaxis.tick_top()
-    axes.set_yticks(range(len(rows)), rows)
-    axes.set_xlabel("source token attended to")
-    axes.set_ylabel("target token predicted")
-    axes.tick_params(length=0)
-    figure.colorbar(image, label=f"weight, mean of {weights.size(1)} heads", shrink=0.8)
-    figure.suptitle(f"Cross-attention of decoder layer {layer % layers + 1} of {layers}")
-    figure.savefig(path, dpi=120)
-    return Path(path)
+    # Nearest: a mean of neighboring sines would show waves that no vector has.
+    image = axes.imshow(
+        values, cmap="RdBu_r", vmin=-most, vmax=most, aspect="auto", interpolation="nearest"
+    )
+    axes.set_xlabel("feature")
+    axes.set_ylabel("position")
+    axes.set_title(title, loc="left", parse_math=False)
+    figure.colorbar(image, label="value")
+    return figure
 
 
-def _texts(tokenizer: VaswaniTokenizer, ids: Tensor, side: str) -> list[str]:
-    tokens = tokenizer.convert_ids_to_tokens(ids.tolist(), side=side)
-    # A dollar sign would start a formula.
-    return [token.strip().replace("$", r"\$") or "␣" for token in tokens]
+def schedule_figure(
+    *,
+    d_models: Sequence[int],
+    warmups: Sequence[int],
+    updates: int,
+    factor: float = 1.0,
+) -> Figure:
+    """Returns the learning rate of the paper over the updates, a curve for every combination.
+
+    Source: Section 5.3, Equation 3.
+
+    Args:
+        d_models: model widths, in features.
+        warmups: lengths of the warm-up, in updates.
+        updates: last update drawn; the first is 1.
+        factor: multiplies the curves.
+
+    Raises:
+        InputError: if a number is out of range.
+    """
+    for name, values in (("d_model", d_models), ("warmup_steps", warmups), ("updates", [updates])):
+        least = 0 if name == "warmup_steps" else 1
+        for value in values:
+            if value < least:
+                raise InputError(f"`{name}` must be at least {least}, got {value}.")
+    if not 0 < factor < float("inf"):
+        raise InputError(f"`learning_rate_factor` must be above 0 and finite, got {factor}.")
+    figure = Figure(figsize=(8.0, 4.5), layout="constrained")
+    axes = figure.add_subplot()
+    for d_model in d_models:
+        for warmup in warmups:
+            steps = np.unique(
+                np.append(
+                    np.linspace(1, updates, min(updates, _POINTS_OF_A_CURVE)).astype(int),
+                    min(max(warmup, 1), updates),
+                )
+            )
+            # The formula counts the updates taken before.
+            rates = [
+                inverse_sqrt_rate(
+                    int(step) - 1, d_model=d_model, warmup_updates=warmup, factor=factor
+                )
+                for step in steps
+            ]
+            label = f"d_model {d_model:,}, warm-up {warmup:,}: peak {max(rates):.2e}"
+            axes.plot(steps, rates, label=label)
+    axes.set_xlabel("update")
+    axes.set_ylabel("learning rate")
+    axes.set_xlim(0, updates)
+    axes.set_ylim(bottom=0)
+    axes.ticklabel_format(axis="y", style="sci", scilimits=(0, 0))
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False)
+    return figure

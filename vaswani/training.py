@@ -97,6 +97,8 @@ class VaswaniTrainer(AveragingTrainer):
     train_dataset: Any
     eval_dataset: Any
     data_collator: Any
+    # Language to compute the paper's BLEU for, beside sacreBLEU's.
+    paper_bleu: str | None = None
 
     def __init__(
         self,
@@ -285,7 +287,7 @@ class VaswaniTrainer(AveragingTrainer):
             hypotheses, references, truncated = self.translate_pairs(
                 pairs, pairs.spread(limit), num_beams=num_beams, **gen_kwargs
             )
-            values |= corpus_scores(hypotheses, references)
+            values |= corpus_scores(hypotheses, references, paper_bleu=self.paper_bleu)
             values |= {"sentences": len(hypotheses), "truncated": truncated}
         values["seconds"] = time.monotonic() - started
         metrics = {f"{metric_key_prefix}_{name}": value for name, value in values.items()}

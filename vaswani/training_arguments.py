@@ -89,7 +89,7 @@ class VaswaniTrainingArguments(AveragingArguments, Seq2SeqTrainingArguments):
         default=None,
         metadata={
             "help": "source tokens, and as many target tokens, of one update over all processes "
-            "and accumulation steps (the paper: 25000; preset small: 2048, tiny: 1024)"
+            "and accumulation steps (the paper: 25000; presets small and tiny: 1024)"
         },
     )
     sentences_per_update: int | None = field(
@@ -107,7 +107,8 @@ class VaswaniTrainingArguments(AveragingArguments, Seq2SeqTrainingArguments):
         },
     )
     learning_rate_factor: float | None = field(
-        default=None, metadata={"help": "multiplies the rate of the paper (default: 1)"}
+        default=None,
+        metadata={"help": "multiplies the rate of the paper (default: 1, preset small: 0.3)"},
     )
     warmup_steps: float | None = field(  # type: ignore[assignment]
         default=None,
@@ -132,6 +133,13 @@ class VaswaniTrainingArguments(AveragingArguments, Seq2SeqTrainingArguments):
         metadata={
             "help": "updates in all (default: the preset's, 100000 or 300000, if neither epochs "
             "nor minutes are set)"
+        },
+    )
+    paper_bleu: bool = field(
+        default=False,
+        metadata={
+            "help": "BLEU as the paper reports it among the final scores too: tokenized, "
+            "compounds split"
         },
     )
     early_stopping_patience: int | None = field(

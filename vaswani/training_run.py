@@ -19,6 +19,7 @@ from transformers import set_seed
 
 from vaswani.configuration_vaswani import VaswaniConfig
 from vaswani.errors import InputError
+from vaswani.evaluation import check_spaced_language
 from vaswani.model_folder import open_model, open_tokenizer
 from vaswani.modeling_vaswani import VaswaniForConditionalGeneration
 from vaswani.run_folder import (
@@ -79,6 +80,8 @@ def run_training(
     args = training_arguments
     say = _speaker(args)
     output = check_output(args, model_arguments)
+    if args.paper_bleu:
+        check_spaced_language(data_arguments.target)
     transformers.utils.logging.disable_progress_bar()
     logging.getLogger("vaswani").setLevel(logging.INFO)
     model, tokenizer = _given_parts(model_arguments)
@@ -130,6 +133,7 @@ def run_training(
     if interrupted:
         say("It was interrupted: the final evaluation is left out.")
         raise TrainingInterrupted(output)
+    trainer.paper_bleu = data_arguments.target if args.paper_bleu else None
     if validation is not None:
         scores, samples = _final_evaluation(trainer, validation, "validation", say)
         write_results(output, args, facts, scores, samples)

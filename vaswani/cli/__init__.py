@@ -7,7 +7,8 @@ A subcommand `vaswani NAME` is a module `vaswani/cli/NAME.py` with
     TAKES_RECIPE    (may be left out) whether there is `--recipe NAME`
     run         takes one object per dataclass, returns the exit code
 
-and one line in `COMMANDS` below. Modules are imported only when their command is called.
+and one line in `COMMANDS` below. A group `vaswani NAME WORD` is a package `vaswani/cli/NAME/` with
+`COMMANDS` of its own and a module for each. Modules are imported only when their command is called.
 
 Exit codes: 0 done, 2 the input is at fault (one line on stderr says which and how to mend it),
 130 interrupted, 141 the reader of our output went away. Any other failure is a defect of this
@@ -19,6 +20,8 @@ import importlib
 import os
 import re
 import sys
+from collections.abc import Iterable
+from types import ModuleType
 
 from vaswani import __version__
 from vaswani.errors import InputError
@@ -30,8 +33,13 @@ COMMANDS = {
     "average": "average the weights of checkpoints into one model",
     "evaluate": "measure BLEU, chrF and perplexity of a model or of translations",
     "presets": "list the models that have a name, every row of the paper's Table 3 among them",
+    "plot": "draw attention, positions or the learning rate",
     "demo": "show the whole way on a generated corpus, in minutes",
 }
+
+_HELP = ("-h", "--help", "help")
+# The extra that brings a package, where it isn't `train`.
+_EXTRAS = {"matplotlib": "plot", "fontTools": "plot"}
 
 _DESCRIPTION = """\
 usage: vaswani COMMAND [options]
@@ -79,25 +87,59 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _dispatch(words: list[str]) -> int:
-    if not words or words[0] in ("-h", "--help", "help"):
-        lines = "\n".join(f"  {name:<12}{summary}" for name, summary in COMMANDS.items())
-        text = _DESCRIPTION.format(commands=lines)
+    if not words or words[0] in _HELP:
+        text = _DESCRIPTION.format(commands=_listed(COMMANDS))
         print(text, end="", file=sys.stdout if words else sys.stderr)
         return 0 if words else 2
     if words[0] == "--version":
         print(f"vaswani {__version__}")
         return 0
-    name, rest = words[0], words[1:]
-    if name not in COMMANDS:
-        nearest = difflib.get_close_matches(name, COMMANDS, n=1)
-        remedy = f"Did you mean {nearest[0]}?" if nearest else "See `vaswani --help`."
-        raise InputError(f"`COMMAND` must be one of {', '.join(COMMANDS)}, got {name!r}. {remedy}")
+    name, command, rest = find_command(words)
+    group = getattr(command, "COMMANDS", None)
+    if group is not None:
+        summary = (command.__doc__ or "").split("\n\n")[0]
+        print(
+            f"usage: vaswani {name} COMMAND [options]\n\n{summary}\n\n"
+            f"commands:\n{_listed(group)}\n\n"
+            f"  vaswani {name} COMMAND --help   options and examples of one command",
+            file=sys.stdout if rest else sys.stderr,
+        )
+        return 0 if rest else 2
 
     from vaswani.cli._arguments import parse_arguments
 
-    command = importlib.import_module(f"vaswani.cli.{name}")
     arguments = parse_arguments(name, command, rest)
     return 0 if arguments is None else command.run(*arguments)
+
+
+def find_command(words: list[str]) -> tuple[str, ModuleType, list[str]]:
+    """The name and the module of the command that a command line begins with, and the words left.
+
+    It is a group itself, with `COMMANDS`, where none of its commands is named.
+
+    Raises:
+        InputError: if there is no such command.
+    """
+    name, rest = words[0], words[1:]
+    _check_command(name, COMMANDS, "vaswani")
+    module = importlib.import_module(f"vaswani.cli.{name}")
+    group = getattr(module, "COMMANDS", None)
+    if group is None or not rest or rest[0] in _HELP:
+        return name, module, rest
+    _check_command(rest[0], group, f"vaswani {name}")
+    module = importlib.import_module(f"vaswani.cli.{name}.{rest[0]}")
+    return f"{name} {rest[0]}", module, rest[1:]
+
+
+def _check_command(name: str, commands: Iterable[str], program: str) -> None:
+    if name not in commands:
+        nearest = difflib.get_close_matches(name, commands, n=1)
+        remedy = f"Did you mean {nearest[0]}?" if nearest else f"See `{program} --help`."
+        raise InputError(f"`COMMAND` must be one of {', '.join(commands)}, got {name!r}. {remedy}")
+
+
+def _listed(commands: dict[str, str]) -> str:
+    return "\n".join(f"  {name:<12}{summary}" for name, summary in commands.items())
 
 
 def _message_for_user(error: Exception) -> str | None:
@@ -115,7 +157,9 @@ def _message_for_user(error: Exception) -> str | None:
             str(error.__cause__ or error),
         )
     elif isinstance(error, ModuleNotFoundError) and not (error.name or "").startswith("vaswani"):
-        text = f"{error.name} is not installed. Install it with `pip install 'vaswani[train]'`."
+        name = error.name or ""
+        extra = _EXTRAS.get(name.partition(".")[0], "train")
+        text = f"{name} is not installed. Install it with `pip install 'vaswani[{extra}]'`."
     else:
         return None
     return " ".join(text.split())

@@ -1,7 +1,7 @@
 """Measures a model on parallel text, or finished translations against references.
 
 With --model: translates the sources of --data and reports BLEU, chrF, loss, perplexity and speed.
-With --hypotheses and --references: BLEU and chrF of two files.
+With --hypotheses and --references: BLEU and chrF of two files. --paper-bleu adds the paper's BLEU.
 """
 
 import json
@@ -59,6 +59,12 @@ class EvaluateArguments:
     predictions: str | None = field(
         default=None, metadata={"metavar": "FILE", "help": "write the model's translations here"}
     )
+    paper_bleu: bool = field(
+        default=False,
+        metadata={
+            "help": "BLEU as the paper reports it too: tokenized, compounds split; needs --target"
+        },
+    )
     json: str | None = field(
         default=None, metadata={"metavar": "FILE", "help": "write the figures here too"}
     )
@@ -71,9 +77,19 @@ class EvaluateArguments:
             self._require("--hypotheses", "references")
         else:
             self._require("--model", "data", "source", "target")
+        if self.paper_bleu:
+            self._require("--paper-bleu", "target")
+            from vaswani.evaluation import check_spaced_language
+
+            check_spaced_language(self.target or "")
         for path in (self.predictions, self.json):
             if path is not None:
                 check_writable(path)
+
+    @property
+    def paper_language(self) -> str | None:
+        """The language to compute the paper's BLEU for, if it is asked for."""
+        return self.target if self.paper_bleu else None
 
     def _require(self, option: str, *names: str) -> None:
         missing = [f"`--{name}`" for name in names if not getattr(self, name)]
@@ -86,6 +102,7 @@ EXAMPLES = """
 vaswani evaluate --model runs/en-de --data dev.tsv.gz --source en --target de
 vaswani evaluate --model runs/en-de --data dev.en dev.de --source en --target de --json dev.json
 vaswani evaluate --hypotheses letters.out --references letters.de
+vaswani evaluate --hypotheses letters.out --references letters.de --target de --paper-bleu
 """
 
 
@@ -99,7 +116,7 @@ def run(what: EvaluateArguments, search: SearchArguments, computing: ComputeArgu
             for path in (what.hypotheses, what.references)
             if path
         )
-        figures = corpus_scores(hypotheses, references)
+        figures = corpus_scores(hypotheses, references, paper_bleu=what.paper_language)
     else:
         figures = _figures_of_model(what, search, computing)
     _print_table(figures)
@@ -132,6 +149,7 @@ def _figures_of_model(
             translator,
             sources,
             references,
+            paper_bleu=what.paper_language,
             progress=bar.update,
             batch_tokens=computing.batch_tokens,
             **search.settings(),
@@ -146,6 +164,7 @@ def _print_table(figures: dict[str, Any]) -> None:
     rows = [
         ("BLEU", "bleu", "{:.2f}"),
         ("chrF", "chrf", "{:.2f}"),
+        ("paper's BLEU", "paper_bleu", "{:.2f}"),
         ("loss", "loss", "{:.4f} nats a token"),
         ("perplexity", "perplexity", "{:.2f}"),
         ("length ratio", "length_ratio", "{:.3f}"),
@@ -155,6 +174,7 @@ def _print_table(figures: dict[str, Any]) -> None:
         ("tokens/second", "tokens_per_second", "{:.0f}"),
         ("BLEU signature", "bleu_signature", "{}"),
         ("chrF signature", "chrf_signature", "{}"),
+        ("paper's BLEU is", "paper_bleu_signature", "{}"),
     ]
     for title, key, form in rows:
         if key in figures:
