@@ -3,6 +3,7 @@
     open_model            a folder's model and tokenizer
     open_tokenizer        its tokenizer alone
     check_same_vocabulary whether several folders may translate as one
+    checked_device        where to compute
 
 What `from_pretrained` would only warn about (weights that are missing, a tokenizer with more
 entries than the model has rows) is refused here, in one line that names the folder.
@@ -212,3 +213,21 @@ def _quiet_loading() -> Iterator[None]:
 
 def _one_line(error: Exception) -> str:
     return " ".join(str(error).split())[:300]
+
+
+def checked_device(name: str | None) -> torch.device:
+    """Returns the device of that name; `None` is a GPU where there is one.
+
+    Raises:
+        InputError: if torch cannot use it here.
+    """
+    if name is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device).tolist()
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise InputError(
+            f"`device` must be one that torch can use here, got {name!r}. Try cpu."
+        ) from error
+    return device

@@ -112,10 +112,7 @@ class VaswaniTrainingArguments(AveragingArguments, Seq2SeqTrainingArguments):
     )
     warmup_steps: float | None = field(  # type: ignore[assignment]
         default=None,
-        metadata={
-            "help": "updates of rising learning rate (the paper: 4000; preset "
-            "small: 1000, tiny: 400)"
-        },
+        metadata={"help": "updates of rising learning rate (paper: 4000, small: 1000, tiny: 400)"},
     )
     gradient_accumulation_steps: int = field(
         default=1,
@@ -130,10 +127,7 @@ class VaswaniTrainingArguments(AveragingArguments, Seq2SeqTrainingArguments):
     )
     max_steps: int = field(
         default=-1,
-        metadata={
-            "help": "updates in all (default: the preset's, 100000 or 300000, if neither epochs "
-            "nor minutes are set)"
-        },
+        metadata={"help": "updates in all (default: the preset's, without epochs and minutes)"},
     )
     paper_bleu: bool = field(
         default=False,

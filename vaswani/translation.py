@@ -24,7 +24,7 @@ from vaswani.decoding import Hypothesis, batches_by_length, output_limit, search
 from vaswani.ensemble import VaswaniEnsemble
 from vaswani.errors import InputError
 from vaswani.generation_vaswani import check_search_settings
-from vaswani.model_folder import check_same_vocabulary, open_model
+from vaswani.model_folder import check_same_vocabulary, checked_device, open_model
 from vaswani.modeling_vaswani import VaswaniForConditionalGeneration
 from vaswani.scoring import Score, token_log_probabilities
 from vaswani.sentences import split_sentences as split_into_sentences
@@ -113,7 +113,7 @@ class Translator:
             raise InputError(
                 f"`precision` must be one of {', '.join(PRECISIONS)}, got {precision!r}."
             )
-        target_device = _checked_device(device)
+        target_device = checked_device(device)
         if threads is not None:
             _check_at_least("threads", threads, 1)
             torch.set_num_threads(threads)
@@ -391,16 +391,3 @@ def _check_positions(name: str, rows: list[list[int]], limit: int | None) -> Non
 def _check_at_least(name: str, value: int, least: int) -> None:
     if value < least:
         raise InputError(f"`{name}` must be at least {least}, got {value}.")
-
-
-def _checked_device(name: str | None) -> torch.device:
-    if name is None:
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.empty(1, device=device).tolist()
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise InputError(
-            f"`device` must be one that torch can use here, got {name!r}. Try cpu."
-        ) from error
-    return device

@@ -45,8 +45,7 @@ def run(what: PositionsArguments) -> int:
     check_writable(check_picture(what.output))
     stack = _stack_of_preset(what.preset) if what.preset else _stack_of_folder(what)
     config = stack.config
-    kind = getattr(config, "position_encoding", "sinusoidal")
-    title = f"{kind.capitalize()} positions, d_model {config.d_model}"
+    title = f"{config.position_encoding.capitalize()} positions, d_model {config.d_model}"
     figure = positions_figure(position_table(stack, what.positions), title=title)
     print(save_figure(figure, what.output))
     return 0
@@ -60,7 +59,7 @@ def _stack_of_preset(name: str) -> Any:
         raise InputError(f"`preset` must be one of {', '.join(presets())}, got {name!r}.")
     # Positions do not depend on what is left small here.
     config = VaswaniConfig.from_preset(name, encoder_layers=1, vocab_size=8)
-    if getattr(config, "position_encoding", "sinusoidal") == "learned":
+    if config.position_encoding == "learned":
         raise InputError(
             f"`preset` must have positions that are not learned, got {name!r}. "
             "Name a trained model with `--model`."
