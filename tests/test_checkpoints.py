@@ -246,9 +246,7 @@ def test_what_cannot_be_averaged_is_named_and_leaves_nothing(
 
 def test_models_of_other_sizes_are_told_apart_by_fields_and_tensors(tmp_path: Path) -> None:
     one, other = save(tmp_path / "one"), save(tmp_path / "other", d_model=16)
-    message = (
-        rf"`d_model` of config.json is 32 and 16.*shapes of .*{TABLE} \(\d+, 32\) and \(\d+, 16"
-    )
+    message = r"`d_model` of config.json is 32 and 16; shapes of model\.decoder\S+ \(.*\d+ more"
     with pytest.raises(InputError, match=message):
         average_checkpoints([one, other], tmp_path / "a")
 

@@ -4,6 +4,7 @@ Each loading happens in a second interpreter that works elsewhere, in isolated m
 import the package; it is offline and keeps its copies of the code in a folder of its own.
 """
 
+import copy
 import json
 import os
 import subprocess
@@ -16,6 +17,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer
 
 from vaswani import VaswaniConfig, VaswaniForConditionalGeneration, VaswaniModel, VaswaniTokenizer
+from vaswani.checkpoints import average_checkpoints
 from vaswani.hub import check_self_contained
 from vaswani.vocabulary import train_tokenizer
 
@@ -242,3 +244,20 @@ def test_base_model_alone_loads_without_the_package(model, folder: Path, tmp_pat
     auto_map = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))["auto_map"]
     assert auto_map["AutoModel"] == "modeling_vaswani.VaswaniModel"
     assert (tmp_path / "modeling_vaswani.py").is_file()
+
+
+def test_average_of_checkpoints_loads_without_the_package(
+    folder: Path, model, tokenizer: VaswaniTokenizer, batch, tmp_path: Path
+) -> None:
+    torch.manual_seed(1)
+    other = VaswaniForConditionalGeneration(model.config)
+    other.save_pretrained(tmp_path / "other")
+    tokenizer.save_pretrained(tmp_path / "other")
+    average_checkpoints([folder, tmp_path / "other"], tmp_path / "average")
+    mean = copy.deepcopy(model)
+    with torch.no_grad():
+        for weight, second in zip(mean.parameters(), other.parameters(), strict=True):
+            weight.copy_((weight.double() + second.double()) / 2)
+        expected = mean(**batch).logits
+    _, outputs = load_elsewhere(tmp_path / "average", batch, tmp_path)
+    assert torch.equal(outputs["logits"], expected)

@@ -86,7 +86,9 @@ def open_checkpoint(folder: Path) -> Checkpoint:
             "that is written last. Leave that checkpoint out."
         )
     places, named = _weight_files(folder)
-    files, shapes, dtypes = {}, {}, {}
+    files: dict[str, Path] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
+    dtypes: dict[str, str] = {}
     for path in places:
         try:
             with safe_open(path, framework="pt") as stored:

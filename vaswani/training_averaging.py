@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from accelerate.utils import broadcast, broadcast_object_list
+from safetensors import SafetensorError
 from transformers import Seq2SeqTrainer, TrainerCallback, TrainerControl, TrainerState
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from transformers.training_args import TrainingArguments
@@ -232,7 +233,7 @@ class AveragingTrainer(Seq2SeqTrainer):
             try:
                 weights = average_weights(folders) if folders else {}
                 problem = "" if folders else "no checkpoint was saved to average"
-            except (InputError, OSError) as error:
+            except (InputError, OSError, SafetensorError) as error:
                 # A run of days must not be lost at its last step.
                 problem = f"averaging failed: {error}"
         if self.args.world_size > 1:
