@@ -46,9 +46,10 @@ def test_text_is_cut_into_lower_case_words_and_single_marks(text: str, words: li
     assert words_of(text) == words
 
 
-def test_words_seen_once_become_unknown() -> None:
+def test_words_seen_once_become_unknown(caplog: pytest.LogCaptureFixture) -> None:
     """The seed write-ups: seen fewer than twice."""
     tokenizer = train("one two", "two three three")
+    assert "1 of 3 words have no entry" in caplog.text and "20.0 % of the running" in caplog.text
     assert set(tokenizer.get_vocab()) == {*CONTROL, "two", "three"}
     assert tokenizer("one two")["input_ids"] == [3, tokenizer.get_vocab()["two"], 2]
 

@@ -59,14 +59,17 @@ def train_words(
         )
     frequent.sort(key=lambda word: (-counts[word], word))
     kept = frequent[: vocab_size - len(special_tokens)]
-    unknown = 1 - sum(counts[word] for word in kept) / counts.total()
-    logger.info(
-        "%d of %d words have an entry of their own; %.1f %% of the running text is %s.",
-        len(kept),
-        len(counts),
-        100 * unknown,
-        special_tokens[-1],
-    )
+    if len(kept) < len(counts):
+        logger.warning(
+            "%d of %d words have no entry: seen fewer than %d times, or beyond `vocab_size` = %d. "
+            "They are %.1f %% of the running text and become %s.",
+            len(counts) - len(kept),
+            len(counts),
+            min_frequency,
+            vocab_size,
+            100 - 100 * sum(counts[word] for word in kept) / counts.total(),
+            special_tokens[-1],
+        )
     entries = {token: number for number, token in enumerate([*special_tokens, *kept])}
     return _pipeline(models.WordLevel(entries, special_tokens[-1]))
 
