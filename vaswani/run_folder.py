@@ -43,7 +43,7 @@ def check_output(args: VaswaniTrainingArguments, model_arguments: ModelArguments
     """
     if not args.output_dir or args.output_dir == "trainer_output":
         if args.dry_run:
-            return Path("trainer_output")
+            return Path()
         raise InputError("`output_dir` must be given: the folder that becomes the model.")
     output = Path(args.output_dir)
     if output.exists() and not output.is_dir():

@@ -95,8 +95,7 @@ def run_training(
     args.fill_unset(_preset_like(model) if model else model_arguments.preset or "base")
     settled = model_arguments, data_arguments, args
     if args.dry_run and data_arguments.declared:
-        print_plan(*settled, model, tokenizer)
-        return output
+        return print_plan(*settled, model, tokenizer)
     corpus = _read_corpus(data_arguments, say, fetch=not args.dry_run)
     if tokenizer is None:
         tokenizer = _new_tokenizer(model_arguments, corpus, say)
@@ -107,8 +106,7 @@ def run_training(
     check_savable(model)
     train, validation = _encode(corpus, tokenizer, data_arguments, say)
     if args.dry_run:
-        print_plan(*settled, model, tokenizer, train)
-        return output
+        return print_plan(*settled, model, tokenizer, train)
     _report(model, tokenizer, train, args, say)
 
     if args.should_save:
@@ -138,10 +136,7 @@ def run_training(
         scores, samples = _final_evaluation(trainer, validation, "validation", say)
         write_results(output, args, facts, scores, samples)
     if corpus.test is not None:
-        test = TokenizedPairs.from_texts(*corpus.test, tokenizer, keep_texts=True)
-        scores, samples = _final_evaluation(trainer, test, "test", say)
-        say(f"Test: BLEU {scores['bleu']:.1f}, chrF {scores['chrf']:.1f}.")
-        write_test_results(output, args, scores, samples)
+        _measure_test(trainer, corpus.test, output, say)
     say(f"Done in {(time.monotonic() - started) / 60:.1f} minutes.")
     return output
 
@@ -346,6 +341,16 @@ def _facts(
         "minutes": round(trainer.clock.minutes(), 1),
     }
     return {"data": data, "settings": settings}
+
+
+def _measure_test(
+    trainer: VaswaniTrainer, texts: tuple[list[str], list[str]], output: Path, say: Any
+) -> None:
+    """Measures the finished model on the test data and writes what came out."""
+    test = TokenizedPairs.from_texts(*texts, trainer.processing_class, keep_texts=True)
+    scores, samples = _final_evaluation(trainer, test, "test", say)
+    say(f"Test: BLEU {scores['bleu']:.1f}, chrF {scores['chrf']:.1f}.")
+    write_test_results(output, trainer.args, scores, samples)
 
 
 def _final_evaluation(
