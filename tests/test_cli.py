@@ -158,6 +158,17 @@ def test_help_shows_kebab_case_defaults_and_examples(capsys) -> None:
     assert text.rstrip().endswith("examples:\n  vaswani fake --model runs/x")
 
 
+def test_own_options_can_wait_for_help_all(capsys, fake_command, monkeypatch) -> None:
+    """Also those of a dataclass that inherits nothing from transformers."""
+    monkeypatch.setattr(Sizes, "_hidden_options", ("limit",), raising=False)
+    assert main(["fake", "--help"]) == 0
+    assert "--limit" not in capsys.readouterr().out
+    assert main(["fake", "--help-all"]) == 0
+    assert "--limit" in capsys.readouterr().out
+    assert main(["fake", "--model", "m", "--limit", "3"]) == 0
+    assert seen[0].limit == 3
+
+
 def test_inherited_options_wait_for_help_all(capsys, fake_command) -> None:
     """The hundred options of transformers neither hide ours nor get lost."""
     from transformers import Seq2SeqTrainingArguments

@@ -44,7 +44,7 @@ def check_output(args: VaswaniTrainingArguments, model_arguments: ModelArguments
     """
     if not args.output_dir or args.output_dir == "trainer_output":
         if args.dry_run:
-            return Path("trainer_output")
+            return Path()
         raise InputError("`output_dir` must be given: the folder that becomes the model.")
     output = Path(args.output_dir)
     check_can_write(output, "output_dir")

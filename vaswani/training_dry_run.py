@@ -27,8 +27,8 @@ def print_plan(
     model: VaswaniForConditionalGeneration | None,
     tokenizer: Any,
     train: TokenizedPairs | None = None,
-) -> None:
-    """Prints the plan of the run on stdout, on the first process.
+) -> Path:
+    """Prints the plan of the run on stdout, on the first process, and returns its folder.
 
     Args:
         model: the model, if there is one already.
@@ -63,6 +63,7 @@ def print_plan(
     )
     if args.process_index == 0:
         print(plan.text())
+    return Path(args.output_dir or "")
 
 
 def update_sampler(

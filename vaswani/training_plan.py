@@ -283,20 +283,18 @@ class TrainingPlan:
             target_places=places,
             on_cpu=args.device.type == "cpu",
         )
-        rows: dict[str, tuple[int | None, str]] = {
-            "weights": (memory.weights, "4 bytes a parameter"),
-            "gradients": (memory.gradients, "4 bytes a parameter"),
-            "Adam": (memory.adam, "2 moments x 4 bytes a parameter"),
-            "activations": (
-                memory.activations,
-                f"of {places:,} + {places:,} tokens; encoder layer 4 d + 2 h (d_k + d_v) + d_ff",
-            ),
-            "": (None, "decoder layer 6 d + 3 h (d_k + d_v) + d_ff numbers a token; masks"),
-            "logits": (memory.logits, "a chunk of the vocabulary's scores, their gradient"),
-        }
+        rows: list[tuple[str, int | None, str]] = [
+            ("weights", memory.weights, "4 bytes a parameter"),
+            ("gradients", memory.gradients, "4 bytes a parameter"),
+            ("Adam", memory.adam, "2 moments x 4 bytes a parameter"),
+            ("activations", memory.activations, f"of {places:,} source and as many target tokens:"),
+            ("", None, "encoder layer 4 x (4 d + 2 h (d_k + d_v) + d_ff) bytes,"),
+            ("", None, "decoder layer 4 x (6 d + 3 h (d_k + d_v) + d_ff), dropout's masks"),
+            ("logits", memory.logits, "a chunk of scores, and the gradient of the projection"),
+        ]
         kind = "float32" if not (args.bf16 or args.fp16) else "as if in float32: 16 bits need less"
         lines = [f"about {memory.total / 1e9:.1f} GB a process on {args.device}, estimated, {kind}"]
-        for name, (size, formula) in rows.items():
+        for name, size, formula in rows:
             shown = "" if size is None else f"{size / 1e9:.2f} GB"
             lines.append(f"{name:<12}{shown:>9}  {formula}")
         lines.append(

@@ -88,8 +88,7 @@ def run_training(
     args.fill_unset(_preset_like(model) if model else model_arguments.preset or "base")
     settled = model_arguments, data_arguments, args
     if args.dry_run and data_arguments.declared:
-        print_plan(*settled, model, tokenizer)
-        return output
+        return print_plan(*settled, model, tokenizer)
     corpus = read_corpus(data_arguments, say, fetch=not args.dry_run)
     if args.early_stopping_patience and not corpus.validation_sources:
         raise InputError(
@@ -107,8 +106,7 @@ def run_training(
         corpus, tokenizer, data_arguments, model.config.position_limit, say
     )
     if args.dry_run:
-        print_plan(*settled, model, tokenizer, train)
-        return output
+        return print_plan(*settled, model, tokenizer, train)
     _report(model, tokenizer, train, args, say)
 
     if args.should_save:
@@ -137,14 +135,8 @@ def run_training(
     if validation is not None:
         scores, samples = _final_evaluation(trainer, validation, "validation", say)
         write_results(output, args, facts, scores, samples)
-    test = None
     if corpus.test is not None:
-        limit = model.config.position_limit
-        test = encode_to_evaluate(corpus.test, tokenizer, limit, "test", say)
-    if test is not None:
-        scores, samples = _final_evaluation(trainer, test, "test", say)
-        say(f"Test: BLEU {scores['bleu']:.1f}, chrF {scores['chrf']:.1f}.")
-        write_test_results(output, args, scores, samples)
+        _measure_test(trainer, corpus.test, output, say)
     say(f"Done in {(time.monotonic() - started) / 60:.1f} minutes.")
     return output
 
@@ -264,6 +256,19 @@ def _facts(
         "minutes": round(trainer.clock.minutes(), 1),
     }
     return {"data": data, "settings": settings}
+
+
+def _measure_test(
+    trainer: VaswaniTrainer, texts: tuple[list[str], list[str]], output: Path, say: Any
+) -> None:
+    """Measures the finished model on the test data and writes what came out."""
+    limit = trainer.model.config.position_limit
+    test = encode_to_evaluate(texts, trainer.processing_class, limit, "test", say)
+    if test is None:
+        return
+    scores, samples = _final_evaluation(trainer, test, "test", say)
+    say(f"Test: BLEU {scores['bleu']:.1f}, chrF {scores['chrf']:.1f}.")
+    write_test_results(output, trainer.args, scores, samples)
 
 
 def _final_evaluation(

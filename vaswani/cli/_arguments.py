@@ -145,9 +145,13 @@ class CommandParser(HfArgumentParser):
     def _add_inherited(self, dtype: type, fields: list[dataclasses.Field]) -> None:
         if not fields:
             return
-        base = next(b for b in dtype.__mro__ if b.__module__.split(".")[0] == "transformers")
-        group = self.add_argument_group(f"options of {base.__name__} (transformers)")
-        self.hidden_counts[base.__name__] = len(fields)
+        bases = [b for b in dtype.__mro__ if b.__module__.split(".")[0] == "transformers"]
+        name, title = dtype.__name__, f"more {getattr(dtype, '_argument_group_name', '')} options"
+        if bases:
+            name = bases[0].__name__
+            title = f"options of {name} (transformers)"
+        group = self.add_argument_group(title)
+        self.hidden_counts[name] = len(fields)
         for field in fields:
             self._add_field(group, field, hide=not self.show_all)
 
