@@ -37,7 +37,7 @@ _CAPTIONS = {
     "decoder": ("target read", "target read"),
     "cross": ("target predicted", "source"),
 }
-_GREY = "0.35"
+_GRAY = "0.35"
 _TYPE = 10.0
 _CAPTION_TYPE = 8.5
 _TITLE_TYPE = 11.5
@@ -240,14 +240,14 @@ class LinesPanel:
                 ha="right",
                 va="center",
                 size=_CAPTION_TYPE,
-                color=_GREY,
+                color=_GRAY,
             )
-        settings: dict[str, Any] = {"size": _CAPTION_TYPE, "color": _GREY, "va": "center"}
+        settings: dict[str, Any] = {"size": _CAPTION_TYPE, "color": _GRAY, "va": "center"}
         sheet.write(axes, self.left, 0.47, sheet.query_caption, ha="right", **settings)
         sheet.write(axes, self.right, 0.47, sheet.key_caption, ha="left", **settings)
 
     def _mark(self, axes: Any, query_heights: list[float], key_heights: list[float]) -> None:
-        """A grey ground for the chosen words; colored ground for what they look at (Figure 3)."""
+        """A gray ground for the chosen words; colored ground for what they look at (Figure 3)."""
         sheet, chosen = self.sheet, self.sheet.selection
         row = sheet.row
         for heights, places, texts, on_left in (
@@ -319,7 +319,7 @@ class MapPanel:
         title = f"mean of {len(self.heads)} heads" if several else f"head {self.heads[0]}"
         color = "black" if several else sheet.color(self.heads[0])
         sheet.write(frame, self.left, 0.15, title, ha="left", va="center", color=color, size=_TYPE)
-        settings: dict[str, Any] = {"size": _CAPTION_TYPE, "color": _GREY}
+        settings: dict[str, Any] = {"size": _CAPTION_TYPE, "color": _GRAY}
         sheet.write(frame, self.left, 0.4, sheet.key_caption, ha="left", va="center", **settings)
         middle = self.top + self.map_height / 2
         sheet.write(
