@@ -5,6 +5,7 @@ import math
 
 import pytest
 import sacrebleu
+from training_material import reversal_pairs, write_tsv
 
 from vaswani.cli import main
 from vaswani.errors import InputError
@@ -112,3 +113,25 @@ def test_command_adds_it_to_finished_translations(tmp_path, capsys) -> None:
     table = capsys.readouterr().out
     assert f"paper's BLEU    {expected:.2f}\n" in table
     assert figures["paper_bleu_signature"] in table
+
+
+def test_training_ends_with_it_where_the_setting_asks(tmp_path, capsys) -> None:
+    corpus = write_tsv(tmp_path / "pairs.tsv", reversal_pairs(60, longest=4))
+    output = tmp_path / "run"
+    sizes = "d_model=32,encoder_layers=1,decoder_layers=1,encoder_attention_heads=2,"
+    sizes += "decoder_attention_heads=2,encoder_ffn_dim=64,decoder_ffn_dim=64"
+    words = ["train", "--data", str(corpus), "--source", "en", "--output-dir", str(output)]
+    words += ["--config-overrides", sizes, "--vocabulary-size", "340", "--device", "cpu"]
+    words += ["--max-steps", "2", "--validation-split", "12", "--paper-bleu", "--target"]
+    assert main([*words, "zh"]) == 2
+    assert "without spaces" in capsys.readouterr().err and not output.exists()
+    assert main([*words, "de"]) == 0
+    scores = json.loads((output / "scores.json").read_text())
+    assert "tok:moses-de+compound-split" in scores["paper_bleu_signature"]
+    rows = (output / "translations.tsv").read_text(encoding="utf-8").split("\n")[1:-1]
+    found = [row.split("\t") for row in rows]
+    assert len(found) == 12
+    # All of the validation pairs are among the sample translations.
+    expected = bleu([row[1] for row in found], [row[2] for row in found])
+    assert scores["paper_bleu"] == pytest.approx(expected)
+    assert "BLEU as the paper reports it" in (output / "README.md").read_text(encoding="utf-8")

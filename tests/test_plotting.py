@@ -139,8 +139,9 @@ def test_nothing_is_written_beyond_the_edges(count, style) -> None:
     renderer = FigureCanvasAgg(figure).get_renderer()
     figure.draw(renderer)
     texts = [text for axes in figure.axes for text in axes.texts]
-    texts += [label for axes in figure.axes for label in axes.get_xticklabels()]
-    texts += [label for axes in figure.axes for label in axes.get_yticklabels()]
+    maps = [axes for axes in figure.axes if axes.axison]
+    texts += [label for axes in maps for label in axes.get_xticklabels()]
+    texts += [label for axes in maps for label in axes.get_yticklabels()]
     texts += figure.texts
     right, top = figure.bbox.max
     for box in (text.get_window_extent(renderer) for text in texts if text.get_text()):

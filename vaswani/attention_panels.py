@@ -37,14 +37,15 @@ _CAPTIONS = {
     "decoder": ("target read", "target read"),
     "cross": ("target predicted", "source"),
 }
-_GREY = "0.35"
+_GRAY = "0.35"
 _TYPE = 10.0
 _CAPTION_TYPE = 8.5
 _TITLE_TYPE = 11.5
 _ROW = 0.25
 # Longer sentences get smaller type instead of a taller sheet.
 _TALLEST = 15.0
-_WIDEST = 16.0
+# Width by height.
+_ASPECT = 1.5
 _MARGIN = 0.2
 _LINES = 1.5
 _FAINTEST = 0.01
@@ -74,6 +75,7 @@ class Sheet:
         self.heads = heads
         self.selection = selection
         self.weights = attention.weights.numpy()
+        self.highest = 0.0
         self.queries = [_shortened(text) for text in shown_tokens(attention.queries)]
         self.keys = [_shortened(text) for text in shown_tokens(attention.keys)]
         self.families = font_families([*self.queries, *self.keys], fonts=fonts)
@@ -103,7 +105,7 @@ class Sheet:
 
     def figure(self, panels: list[Any]) -> Figure:
         """The panels side by side, in rows where they would get too wide."""
-        across = max(1, min(len(panels), int(_WIDEST // panels[0].across), 4))
+        across = self._columns(len(panels), panels[0].across / panels[0].down)
         down = math.ceil(len(panels) / across)
         top = 0.55
         width = max(across * panels[0].across, self.width([self.title], _TITLE_TYPE) + 2 * _MARGIN)
@@ -122,6 +124,15 @@ class Sheet:
             bottom = height - top - (place // across + 1) * panel.down
             panel.draw(figure, left, bottom)
         return figure
+
+    @staticmethod
+    def _columns(count: int, aspect: float) -> int:
+        """How many panels side by side bring the picture nearest to the shape of a screen."""
+
+        def distance(across: int) -> float:
+            return abs(math.log(across / math.ceil(count / across) * aspect / _ASPECT))
+
+        return min(range(1, count + 1), key=distance)
 
     def write(self, axes: Any, x: float, y: float, text: str, **settings: Any) -> None:
         """One text as it is: a dollar sign starts no formula."""
@@ -229,14 +240,14 @@ class LinesPanel:
                 ha="right",
                 va="center",
                 size=_CAPTION_TYPE,
-                color=_GREY,
+                color=_GRAY,
             )
-        settings: dict[str, Any] = {"size": _CAPTION_TYPE, "color": _GREY, "va": "center"}
+        settings: dict[str, Any] = {"size": _CAPTION_TYPE, "color": _GRAY, "va": "center"}
         sheet.write(axes, self.left, 0.47, sheet.query_caption, ha="right", **settings)
         sheet.write(axes, self.right, 0.47, sheet.key_caption, ha="left", **settings)
 
     def _mark(self, axes: Any, query_heights: list[float], key_heights: list[float]) -> None:
-        """A grey ground for the chosen words; colored ground for what they look at (Figure 3)."""
+        """A gray ground for the chosen words; colored ground for what they look at (Figure 3)."""
         sheet, chosen = self.sheet, self.sheet.selection
         row = sheet.row
         for heights, places, texts, on_left in (
@@ -293,17 +304,22 @@ class MapPanel:
         self.across = self.left + self.map_width + max(texts * math.cos(slant), 0.75) + _MARGIN
         # The caption beside a map of few rows is longer than the map.
         self.down = self.top + self.map_height / 2 + max(self.map_height / 2 + 0.15, 0.65)
+        mean = sheet.weights[heads].mean(axis=0)  # (Q, K)
+        self.shown = np.zeros_like(mean)
+        drawn = np.ix_(sheet.selection.queries, sheet.selection.keys)
+        self.shown[drawn] = mean[drawn]
+        # One scale for all panels, so that they can be compared.
+        sheet.highest = max(sheet.highest, float(self.shown.max()))
 
     def draw(self, figure: Figure, left: float, bottom: float) -> None:
         """Draws the panel with its lower left corner there."""
-        sheet, chosen = self.sheet, self.sheet.selection
+        sheet = self.sheet
         frame = _blank_axes(figure, left, bottom, self.across, self.down)
-        mean = sheet.weights[self.heads].mean(axis=0)  # (Q, K)
         several = len(self.heads) > 1
         title = f"mean of {len(self.heads)} heads" if several else f"head {self.heads[0]}"
         color = "black" if several else sheet.color(self.heads[0])
         sheet.write(frame, self.left, 0.15, title, ha="left", va="center", color=color, size=_TYPE)
-        settings: dict[str, Any] = {"size": _CAPTION_TYPE, "color": _GREY}
+        settings: dict[str, Any] = {"size": _CAPTION_TYPE, "color": _GRAY}
         sheet.write(frame, self.left, 0.4, sheet.key_caption, ha="left", va="center", **settings)
         middle = self.top + self.map_height / 2
         sheet.write(
@@ -316,12 +332,9 @@ class MapPanel:
             va="center",
             **settings,
         )
-        shown = np.zeros_like(mean)
-        rows_and_columns = np.ix_(chosen.queries, chosen.keys)
-        shown[rows_and_columns] = mean[rows_and_columns]
-        self._draw_map(figure, left, bottom, shown)
+        self._draw_map(figure, left, bottom)
 
-    def _draw_map(self, figure: Figure, left: float, bottom: float, weights: np.ndarray) -> None:
+    def _draw_map(self, figure: Figure, left: float, bottom: float) -> None:
         sheet = self.sheet
         width, height = figure.get_size_inches()
         base = bottom + self.down - self.top - self.map_height
@@ -333,9 +346,8 @@ class MapPanel:
                 self.map_height / height,
             )
         )
-        image = axes.imshow(
-            weights, cmap="Blues", vmin=0.0, vmax=weights.max() or 1.0, aspect="auto"
-        )
+        highest = sheet.highest or 1.0
+        image = axes.imshow(self.shown, cmap="Blues", vmin=0.0, vmax=highest, aspect="auto")
         texts: dict[str, Any] = {
             "fontfamily": sheet.families,
             "size": sheet.type,

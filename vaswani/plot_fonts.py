@@ -137,15 +137,17 @@ def _installed_faces() -> tuple[tuple[str, int, str, int], ...]:
 
 
 def _warn_of_missing(missing: set[int]) -> None:
-    names = sorted({_script_name(code) for code in missing})
-    some = " ".join(chr(code) for code in sorted(missing)[:_NAMED_CHARACTERS])
-    more = f" and {len(missing) - _NAMED_CHARACTERS} more" * (len(missing) > _NAMED_CHARACTERS)
+    names = sorted({_script_name(code) for code in missing} - {"symbol"}) or ["symbol"]
+    # A mark alone is no character that a reader knows.
+    readable = [code for code in sorted(missing) if unicodedata.category(chr(code))[0] != "M"]
+    some = (readable or sorted(missing))[:_NAMED_CHARACTERS]
+    more = f" and {len(missing) - len(some)} more" if len(missing) > len(some) else ""
     logger.warning(
         "No installed font has the %s characters %s%s: a PNG shows boxes in their place; an SVG "
         "keeps them as text. Install a font for them, such as Noto Sans (Debian and Ubuntu: "
         "fonts-noto-core, fonts-noto-cjk), or name its file with `--font`.",
         " and ".join(names),
-        some,
+        " ".join(map(chr, some)),
         more,
     )
 

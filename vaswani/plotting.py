@@ -44,6 +44,8 @@ __all__ = [
 
 SUFFIXES = (".png", ".svg")
 _DPI = 150
+# Of many heads and long sentences; at full resolution they would fill the memory.
+_MOST_PIXELS = 40e6
 _POINTS_OF_A_CURVE = 1000
 
 
@@ -75,10 +77,12 @@ def save_figure(figure: Figure, path: str | Path) -> Path:
     settings = {"svg.fonttype": "none", "svg.hashsalt": "vaswani"}
     kind = path.suffix.lower().removeprefix(".")
     metadata = {"Date": None} if kind == "svg" else None
+    width, height = figure.get_size_inches()
+    dpi = min(_DPI, (_MOST_PIXELS / (width * height)) ** 0.5)
     with matplotlib.rc_context(settings), warnings.catch_warnings():
         # `font_families` has told of them, in one line.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        figure.savefig(path, dpi=_DPI, format=kind, metadata=metadata)
+        figure.savefig(path, dpi=dpi, format=kind, metadata=metadata)
     return path
 
 
