@@ -34,7 +34,8 @@ class MovingAverage:
     def __init__(self, decay: float) -> None:
         if not 0 <= decay < 1:
             raise InputError(
-                f"`ema_decay` must be in [0, 1), got {decay}. The nearer 1 the longer."
+                f"`ema_decay` must be at least 0 and below 1, got {decay}. Leave it out for no "
+                "moving average."
             )
         self.decay = decay
         # Filled by the first update, when the model is where it is trained.
