@@ -27,7 +27,7 @@ class ScheduleArguments:
 ARGUMENTS = (ScheduleArguments,)
 EXAMPLES = """
 vaswani plot schedule --output schedule.png
-vaswani plot schedule --d-model 512 1024 --warmup-steps 4000 8000 --updates 40000 --output rate.svg
+vaswani plot schedule --d-model 512 1024 --warmup-steps 4000 8000 --updates 40000 --output a.svg
 """
 
 
