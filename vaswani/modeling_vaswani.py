@@ -98,7 +98,7 @@ class VaswaniPositionalEncoding(nn.Module):
 
 
 def eager_attention_forward(
-    module: nn.Module,
+    module: "VaswaniMultiHeadAttention",
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -112,7 +112,7 @@ def eager_attention_forward(
     Source: Section 3.2.1, Equation 1.
 
     Args:
-        module: the `VaswaniMultiHeadAttention` that asks; it may have other scores than Equation 1.
+        module: the layer that asks; it may have other scores than those of Equation 1.
         query: `(B, H, T, Dk)`.
         key: `(B, H, S, Dk)`.
         value: `(B, H, S, Dv)`.
