@@ -206,8 +206,11 @@ def test_neighbours_change_nothing(beams: int, early_stopping: Any) -> None:
     if beams > 1:
         options["early_stopping"] = early_stopping
     ended = cut = 0
-    for seed in range(5):
+    for seed in range(4):
         model = decisive_model(seed=seed)
+        # From a model that ends its sentences to one that hardly does.
+        with torch.no_grad():
+            model.lm_head.bias[2] -= 2.0 * seed
 
         def outputs(rows: list[list[int]], extra: int = 0, model: Any = model) -> list[list[int]]:
             input_ids, mask = padded(rows, extra=extra)

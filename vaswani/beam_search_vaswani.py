@@ -282,12 +282,13 @@ class BeamSearch:
         count = self.settings.num_return_sequences
         tokens = torch.cat([part.tokens[:, :count] for part in parts])
         rows = torch.cat([part.rows[:, :count] for part in parts])
+        scores = torch.cat([part.scores[:, :count] for part in parts])
+        # Places that no hypothesis took hold leftovers of the ranking.
+        vacant = (scores == _NEVER)[..., None]
+        rows = rows.masked_fill(vacant, -1)
+        tokens[..., self.prompt_tokens :].masked_fill_(vacant, self.settings.pad_token_id)
         longest = int((rows >= 0).sum(dim=-1).max())
-        return Hypotheses(
-            tokens[..., : self.prompt_tokens + longest],
-            rows[..., :longest],
-            torch.cat([part.scores[:, :count] for part in parts]),
-        )
+        return Hypotheses(tokens[..., : self.prompt_tokens + longest], rows[..., :longest], scores)
 
 
 def reached_limit(hypotheses: Hypotheses, limits: Tensor, end_token_ids: Tensor) -> Tensor:
