@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
@@ -83,7 +84,7 @@ def run_demo(arguments: DemoArguments) -> DemoResult:
     )
     _train(arguments, files)
     model = AutoModelForSeq2SeqLM.from_pretrained(files["model"])
-    tokenizer = AutoTokenizer.from_pretrained(files["model"])
+    tokenizer: Any = AutoTokenizer.from_pretrained(files["model"])
     held_out = list(generate(arguments.held_out, seed=arguments.seed, split="held_out"))
     sources = [pair.source for pair in held_out]
     found = [translation.text for translation in Translator(model, tokenizer).translate(sources)]
