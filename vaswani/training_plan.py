@@ -184,7 +184,8 @@ class TrainingPlan:
         elif data.validation_split != 0:
             lines.append("validation: pairs held out of the training data")
         if data.test_data:
-            lines.append(f"measured at the end on: {' and '.join(data.test_data)}")
+            lines.append(f"test, of the finished model: {' and '.join(data.test_data)}")
+        lines.append("scores: loss, perplexity, BLEU of sacreBLEU (detokenized, 13a) and chrF")
         return lines
 
     def _updates(self) -> list[str]:
@@ -289,7 +290,7 @@ class TrainingPlan:
             ("Adam", memory.adam, "2 moments x 4 bytes a parameter"),
             ("activations", memory.activations, f"of {places:,} source and as many target tokens:"),
             ("", None, "encoder layer 4 x (4 d + 2 h (d_k + d_v) + d_ff) bytes,"),
-            ("", None, "decoder layer 4 x (6 d + 3 h (d_k + d_v) + d_ff), dropout's masks"),
+            ("", None, "decoder layer 4 x (6 d + 3 h (d_k + d_v) + d_ff), and masks"),
             ("logits", memory.logits, "a chunk of scores, and the gradient of the projection"),
         ]
         kind = "float32" if not (args.bf16 or args.fp16) else "as if in float32: 16 bits need less"
@@ -351,11 +352,17 @@ class TrainingPlan:
         shown |= set(args._shown_options)
         if not args.paper_schedule:
             shown |= {"learning_rate", "lr_scheduler_type", "optim"}
-        groups = [vars(self.model_arguments) | {"preset": self.preset}, vars(self.data_arguments)]
-        groups.append({name: getattr(args, name) for name in sorted(shown)})
+        training = {name: getattr(args, name) for name in sorted(shown)}
+        if args.output_dir == "trainer_output":
+            training["output_dir"] = None
+        groups = {
+            "model": vars(self.model_arguments) | {"preset": self.preset},
+            "data": vars(self.data_arguments),
+            "training": training,
+        }
         return [
-            "; ".join(f"{name}: {_spelt(value)}" for name, value in group.items())
-            for group in groups
+            f"({title}) " + "; ".join(f"{name}: {_spelt(value)}" for name, value in group.items())
+            for title, group in groups.items()
         ]
 
 
@@ -369,8 +376,10 @@ def _tables(config: VaswaniConfig) -> str:
 
 def _spelt(value: Any) -> str:
     value = getattr(value, "value", value)
-    if value is None:
+    if value is None or value == []:
         return "-"
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {part}" for name, part in value.items())
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list):

@@ -84,5 +84,5 @@ def _table(rows: list[list[str]]) -> list[str]:
     lines = []
     for first, *others in rows:
         cells = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
-        lines.append("  ".join([first.ljust(widths[0]), *cells]))
+        lines.append("  ".join([first.ljust(widths[0]), *cells]).rstrip())
     return lines
