@@ -177,7 +177,7 @@ def schedule_figure(
                 )
                 for step in steps
             ]
-            label = f"d_model {d_model:,}, warm-up {warmup:,}: peak {max(rates):.2e}"
+            label = f"d_model {d_model}, warm-up {warmup:,}: peak {max(rates):.2e}"
             axes.plot(steps, rates, label=label)
     axes.set_xlabel("update")
     axes.set_ylabel("learning rate")
