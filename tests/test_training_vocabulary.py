@@ -11,12 +11,12 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 from two_sided import PAIRS, TARGET_PAD, model_for, paired
 
 from vaswani import VaswaniForConditionalGeneration, VaswaniTokenizer
+from vaswani.attention_maps import read_attention, shown_tokens
 from vaswani.batching import TokenBudgetBatchSampler, TranslationCollator
 from vaswani.cli import main
 from vaswani.errors import InputError
 from vaswani.evaluation import decode_predictions, evaluate_translator
 from vaswani.hub import check_self_contained
-from vaswani.plotting import cross_attention
 from vaswani.training import VaswaniTrainer
 from vaswani.training_arguments import VaswaniTrainingArguments
 from vaswani.training_data import TokenizedPairs
@@ -255,9 +255,9 @@ def test_labels_and_predictions_are_read_as_the_target(tokenizer) -> None:
 
 
 def test_picture_is_labelled_with_the_tokens_of_each_side(learned, tokenizer) -> None:
-    _, rows, columns = cross_attention(learned, tokenizer, "cook sees child.", TARGETS[0])
-    assert rows == [*tokenizer.target_tokenizer.tokenize(TARGETS[0]), "</s>"]
-    assert columns == ["cook", "sees", "child", ".", "</s>"]
+    found = read_attention(learned, tokenizer, "cook sees child.", TARGETS[0])
+    assert [*found.queries] == [*tokenizer.target_tokenizer.tokenize(TARGETS[0]), "</s>"]
+    assert shown_tokens(found.keys) == ["cook", "sees", "child", ".", "</s>"]
 
 
 def trainer_for(tokenizer: VaswaniTokenizer, output: Path) -> VaswaniTrainer:

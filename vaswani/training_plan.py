@@ -272,10 +272,11 @@ class TrainingPlan:
 
     def _memory(self, parameters: ParameterCounts) -> list[str]:
         args = self.args
-        assert args.tokens_per_update is not None
         parts = args.world_size * args.gradient_accumulation_steps
-        places = -(-args.tokens_per_update // parts)
-        if args.sentences_per_update is not None:
+        if args.sentences_per_update is None:
+            assert args.tokens_per_update is not None
+            places = -(-args.tokens_per_update // parts)
+        else:
             places = -(-args.sentences_per_update // parts) * self.data_arguments.max_tokens
         memory = Memory.of(
             self.config,

@@ -37,7 +37,7 @@ from vaswani.run_settings import (
 )
 from vaswani.tokenization_vaswani import VaswaniTokenizer
 from vaswani.training import VaswaniTrainer, VaswaniTrainingArguments, check_savable
-from vaswani.training_corpus import encode_corpus, encode_to_evaluate, read_corpus
+from vaswani.training_corpus import Corpus, encode_corpus, encode_to_evaluate, read_corpus
 from vaswani.training_data import TokenizedPairs
 from vaswani.training_dry_run import print_plan, update_sampler
 from vaswani.training_plan import stopping_rule, update_content
@@ -90,11 +90,7 @@ def run_training(
     if args.dry_run and data_arguments.declared:
         return print_plan(*settled, model, tokenizer)
     corpus = read_corpus(data_arguments, say, fetch=not args.dry_run)
-    if args.early_stopping_patience and not corpus.validation_sources:
-        raise InputError(
-            "`early_stopping_patience` must be left out without validation data, "
-            f"got {args.early_stopping_patience}. Name some with `validation_data`."
-        )
+    _check_stopping(args, corpus)
     if tokenizer is None:
         tokenizer = new_tokenizer(model_arguments, corpus.sources, corpus.targets, say)
     if model is None:
@@ -102,23 +98,17 @@ def run_training(
     model.generation_config.update(**model_arguments.search)
     check_tokenizer_fits(tokenizer, model.config)
     check_savable(model)
-    train, validation = encode_corpus(
-        corpus, tokenizer, data_arguments, model.config.position_limit, say
-    )
+    limit = model.config.position_limit
+    train, validation = encode_corpus(corpus, tokenizer, data_arguments, limit, say)
     if args.dry_run:
         return print_plan(*settled, model, tokenizer, train)
     _report(model, tokenizer, train, args, say)
 
     if args.should_save:
         claim_output(output, model_arguments, data_arguments, args)
-    trainer = VaswaniTrainer(
-        model,
-        args,
-        train_dataset=train,
-        eval_dataset=validation,
-        processing_class=tokenizer,
-        log_file=output / "log.jsonl",
-    )
+    datasets = {"train_dataset": train, "eval_dataset": validation}
+    log = output / "log.jsonl"
+    trainer = VaswaniTrainer(model, args, processing_class=tokenizer, log_file=log, **datasets)
     trainer.clock.started = started
     trainer.train()
     interrupted = trainer.switch.requested
@@ -126,19 +116,28 @@ def run_training(
     with trainer.switch.listening():
         save_model_folder(trainer, output)
         write_results(output, args, facts, {}, [])
-    updates = trainer.state.global_step
-    say(f"Saved the model to {output} after {updates:,} updates, with {trainer.ended_with()}.")
+    say(
+        f"Saved the model to {output} after {trainer.state.global_step:,} updates, with "
+        f"{trainer.ended_with()}."
+    )
     if interrupted:
         say("It was interrupted: the final evaluation is left out.")
         raise TrainingInterrupted(output)
     trainer.paper_bleu = data_arguments.target if args.paper_bleu else None
     if validation is not None:
-        scores, samples = _final_evaluation(trainer, validation, "validation", say)
-        write_results(output, args, facts, scores, samples)
+        write_results(output, args, facts, *_final_evaluation(trainer, validation, say))
     if corpus.test is not None:
         _measure_test(trainer, corpus.test, output, say)
     say(f"Done in {(time.monotonic() - started) / 60:.1f} minutes.")
     return output
+
+
+def _check_stopping(args: VaswaniTrainingArguments, corpus: Corpus) -> None:
+    if args.early_stopping_patience and not corpus.validation_sources:
+        raise InputError(
+            "`early_stopping_patience` must be left out without validation data, "
+            f"got {args.early_stopping_patience}. Name some with `validation_data`."
+        )
 
 
 def _speaker(args: VaswaniTrainingArguments) -> Any:
@@ -266,13 +265,13 @@ def _measure_test(
     test = encode_to_evaluate(texts, trainer.processing_class, limit, "test", say)
     if test is None:
         return
-    scores, samples = _final_evaluation(trainer, test, "test", say)
+    scores, samples = _final_evaluation(trainer, test, say, name="test")
     say(f"Test: BLEU {scores['bleu']:.1f}, chrF {scores['chrf']:.1f}.")
     write_test_results(output, trainer.args, scores, samples)
 
 
 def _final_evaluation(
-    trainer: VaswaniTrainer, validation: TokenizedPairs, name: str, say: Any
+    trainer: VaswaniTrainer, validation: TokenizedPairs, say: Any, name: str = "validation"
 ) -> tuple[dict[str, Any], list[tuple[str, str, str]]]:
     """Scores of beam search on every pair, and a few translations as they are."""
     beams = trainer.model.generation_config.num_beams or 1

@@ -179,15 +179,7 @@ class Translator:
         config = self._search_settings(
             num_beams, num_return_sequences, length_penalty, max_new_tokens
         )
-        if max_source_tokens is None:
-            max_source_tokens = self.model.config.max_position_embeddings
-        _check_at_least("max_source_tokens", max_source_tokens, 2)
-        limit = self.model.config.position_limit
-        if limit is not None and max_source_tokens > limit:
-            raise InputError(
-                f"`max_source_tokens` must be at most `max_position_embeddings` = {limit}, since "
-                f"the model's positions are learned, got {max_source_tokens}. Leave it out."
-            )
+        max_source_tokens = self._source_limit(max_source_tokens)
         cleaned = [clean_text(text) for text in texts]
         if prefixes is not None and len(prefixes) != len(cleaned):
             raise InputError(
@@ -286,6 +278,19 @@ class Translator:
         except ValueError as error:
             raise InputError(str(error)) from error
         return config
+
+    def _source_limit(self, max_source_tokens: int | None) -> int:
+        """How many tokens of a source are read at most."""
+        if max_source_tokens is None:
+            return self.model.config.max_position_embeddings
+        _check_at_least("max_source_tokens", max_source_tokens, 2)
+        limit = self.model.config.position_limit
+        if limit is not None and max_source_tokens > limit:
+            raise InputError(
+                f"`max_source_tokens` must be at most `max_position_embeddings` = {limit}, since "
+                f"the model's positions are learned, got {max_source_tokens}. Leave it out."
+            )
+        return max_source_tokens
 
     def _encode(self, texts: list[str], *, target: bool = False) -> list[list[int]]:
         if not texts:
