@@ -1,5 +1,6 @@
 """Claims about several models that translate as one."""
 
+import copy
 from pathlib import Path
 
 import pytest
@@ -89,9 +90,10 @@ def test_scores_of_a_model_twice_are_its_own(copying_model, tiny_tokenizer) -> N
         assert two.token_log_probabilities == pytest.approx(one.token_log_probabilities)
 
 
-def test_different_vocabularies_are_refused(copying_model, tiny_config, tiny_tokenizer) -> None:
-    tiny_config.vocab_size += 3
-    larger = VaswaniForConditionalGeneration(tiny_config)
+def test_different_vocabularies_are_refused(copying_model, tiny_tokenizer) -> None:
+    config = copy.deepcopy(copying_model.config)
+    config.vocab_size += 3
+    larger = VaswaniForConditionalGeneration(config)
     entries = len(tiny_tokenizer)
     with pytest.raises(InputError, match=f"`vocab_size` must be the same .* {entries} and"):
         Translator([copying_model, larger], tiny_tokenizer)
