@@ -90,9 +90,8 @@ def test_scores_of_a_model_twice_are_its_own(copying_model, tiny_tokenizer) -> N
         assert two.token_log_probabilities == pytest.approx(one.token_log_probabilities)
 
 
-def test_different_vocabularies_are_refused(copying_model, tiny_config, tiny_tokenizer) -> None:
-    # A model may keep the very configuration that it was given.
-    config = copy.deepcopy(tiny_config)
+def test_different_vocabularies_are_refused(copying_model, tiny_tokenizer) -> None:
+    config = copy.deepcopy(copying_model.config)
     config.vocab_size += 3
     larger = VaswaniForConditionalGeneration(config)
     entries = len(tiny_tokenizer)
