@@ -11,6 +11,7 @@ A figure is a `matplotlib.figure.Figure`: what `save_figure` writes can be chang
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -74,7 +75,7 @@ def save_figure(figure: Figure, path: str | Path) -> Path:
         InputError: if the name ends otherwise.
     """
     path = check_picture(path)
-    settings = {"svg.fonttype": "none", "svg.hashsalt": "vaswani"}
+    settings: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "vaswani"}
     kind = path.suffix.lower().removeprefix(".")
     metadata = {"Date": None} if kind == "svg" else None
     width, height = figure.get_size_inches()
