@@ -78,9 +78,11 @@ def test_caches_fit_the_heads_of_table_3_b(d_k: int, num_beams: int) -> None:
     assert_caches_agree(model, input_ids, num_beams=num_beams, max_new_tokens=5)
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_every_architecture_is_one_graph(architecture: str) -> None:
+@pytest.mark.parametrize("architecture", ["hard_additive", "learned", "pre_norm"])
+def test_what_departs_from_the_paper_is_one_graph(architecture: str) -> None:
     """`torch.compile` finds no break, and what it traces computes the same."""
+    # It counts models compiled before, other tests' too, and gives up at eight.
+    torch.compiler.reset()
     model = tiny_model(**ARCHITECTURES[architecture]).double()
     input_ids, mask = padded(SOURCES, pad=model.config.source_pad_token_id)
     batch = {"input_ids": input_ids, "attention_mask": mask}
