@@ -20,7 +20,8 @@ from vaswani.table3 import Table3Arguments, measure_table3  # noqa: E402
 
 def main() -> int:
     """Runs it; the files of the table go to stdout, progress to stderr."""
-    parser = HfArgumentParser(Table3Arguments, description=(__doc__ or "").split("\n\n")[0])
+    purpose = (__doc__ or "").split("\n\n")[0]
+    parser = HfArgumentParser(Table3Arguments, description=purpose)  # type: ignore[arg-type]
     try:
         (arguments,) = parser.parse_args_into_dataclasses()
         for path in measure_table3(arguments):

@@ -60,7 +60,7 @@ class EnsembleEncoder(nn.Module):
 
     def __init__(self, models: nn.ModuleList) -> None:
         super().__init__()
-        self.encoders = nn.ModuleList(model.get_encoder() for model in models)
+        self.encoders: Any = nn.ModuleList(model.get_encoder() for model in models)
 
     def forward(
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, **kwargs: Any
@@ -97,19 +97,18 @@ class VaswaniEnsemble(VaswaniPreTrainedModel, VaswaniGenerationMixin):
                     )
         config = copy.deepcopy(models[0].config)
         config.max_position_embeddings = min(m.config.max_position_embeddings for m in models)
+        if any(model.config.position_limit is not None for model in models):
+            # No member may read beyond its table.
+            config.position_encoding = "learned"
         super().__init__(config)
         self.generation_config = copy.deepcopy(models[0].generation_config)
-        self.members = nn.ModuleList(models)
+        self.members: Any = nn.ModuleList(models)
         self.encoder = EnsembleEncoder(self.members)
         self.widths = [model.config.d_model for model in models]
 
     def get_encoder(self, *args: Any, **kwargs: Any) -> nn.Module:
         """Returns the encoders of all members as one."""
         return self.encoder
-
-    def infer_attention_mask(self, input_ids: Tensor) -> Tensor | None:
-        """Returns the mask of sources `(B, S)` by the rule of the first model."""
-        return self.members[0].infer_attention_mask(input_ids)
 
     def _prepare_cache_for_generation(
         self, generation_config: GenerationConfig, model_kwargs: dict, *args: Any, **kwargs: Any
@@ -139,6 +138,7 @@ class VaswaniEnsemble(VaswaniPreTrainedModel, VaswaniGenerationMixin):
         """
         if encoder_outputs is None:
             encoder_outputs = self.encoder(input_ids=input_ids, attention_mask=attention_mask)
+        assert encoder_outputs.last_hidden_state is not None
         states = encoder_outputs.last_hidden_state.split(self.widths, dim=-1)
         caches = [None] * len(states) if cache is None else cache.members
         log_probs = []

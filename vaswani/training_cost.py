@@ -103,9 +103,11 @@ class CorpusCounts:
             int(sources.sum()),
             int(targets.sum()),
             sampler.updates_per_epoch,
-            int(sums[0]),
-            int(sums[1]),
-            *sums[2:].tolist(),
+            source_places=int(sums[0]),
+            target_places=int(sums[1]),
+            source_squares=float(sums[2]),
+            target_squares=float(sums[3]),
+            products=float(sums[4]),
             counted=True,
         )
 

@@ -313,6 +313,7 @@ class TrainingPlan:
         size = 12 * parameters.total / 1e9
         when = "at the end of each pass"
         if saves == "steps":
+            assert args.save_steps is not None
             every = args.save_steps
             when = f"every {every:,g} updates" if every < NEVER else "at each evaluation"
             if every < NEVER and self.updates:

@@ -4,7 +4,7 @@ As lines between the tokens, in the manner of the paper's figures 3 to 5, or as 
 """
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from vaswani.cli._model import ComputeArguments, check_writable
 
@@ -65,12 +65,15 @@ def run(what: AttentionArguments, computing: ComputeArguments) -> int:
 
     check_writable(check_picture(what.output))
     translator = computing.load(what.model)
+    # One folder is one model, with a tokenizer of ours.
+    model: Any = translator.model
+    tokenizer: Any = translator.tokenizer
     target = what.target
     if target is None:
         target = translator.translate([what.source])[0].text
     attention = read_attention(
-        translator.model,
-        translator.tokenizer,
+        model,
+        tokenizer,
         what.source,
         target,
         part=what.part,
