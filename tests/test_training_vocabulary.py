@@ -29,7 +29,6 @@ SIZES = (
     "d_model=32,encoder_layers=1,decoder_layers=1,encoder_attention_heads=2,"
     "decoder_attention_heads=2,encoder_ffn_dim=64,decoder_ffn_dim=64"
 )
-RECIPES = Path(__file__).resolve().parent.parent / "vaswani" / "recipes"
 
 
 @pytest.fixture(scope="module")
@@ -307,21 +306,27 @@ def test_word_level_recipe_is_checked_and_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
     demo_pairs(tmp_path / "fra.txt", 700)
-    words = ["train", "--config", str(RECIPES / "word-level-fra.yaml"), "--data"]
+    words = ["train", "--recipe", "word-level-fra", "--data"]
     words += [str(tmp_path / "fra.txt"), "--output-dir", str(tmp_path / "run"), "--dry-run"]
     assert main(words) == 0
-    said = capsys.readouterr().err
-    assert "Only the first 600 of 700 pairs are used." in said
-    assert "d_model 32, 2+2 layers" in said
-    assert "Updates of 64 sentence pairs; 10 updates are one pass" in said
-    assert "Ends after 200 passes." in said
+    printed = capsys.readouterr()
+    assert "Only the first 600 of 700 pairs are used." in printed.err
+    plan = " ".join(printed.out.split())
+    for words_of_plan in (
+        "d_model 32; sinusoidal positions",
+        "encoder and decoder: 2 layers, 4 heads of d_k 8 and d_v 8, d_ff 64",
+        "64 sentence pairs each",
+        "10 batches are one pass",
+        "after 200 passes",
+    ):
+        assert words_of_plan in plan
 
 
 @pytest.mark.slow
 def test_word_level_recipe_learns_its_pairs_by_heart(tmp_path: Path) -> None:
     """600 pairs of short sentences come back as their words, up to what is cut or unknown."""
     pairs = demo_pairs(tmp_path / "fra.txt", 600)
-    words = ["train", "--config", str(RECIPES / "word-level-fra.yaml"), "--data"]
+    words = ["train", "--recipe", "word-level-fra", "--data"]
     words += [str(tmp_path / "fra.txt"), "--output-dir", str(tmp_path / "run"), "--device", "cpu"]
     assert main(words) == 0
     log = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
