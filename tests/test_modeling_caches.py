@@ -73,6 +73,8 @@ def test_caches_fit_the_heads_of_table_3_b(d_k: int, num_beams: int) -> None:
     small |= {"encoder_ffn_dim": 64, "decoder_ffn_dim": 64}
     config = VaswaniConfig.from_preset("base", d_k=d_k, **small)
     assert config.head_sizes(8) == (d_k, 64)
+    # Else transformers would make a cache ahead of time with d_model / h features for both.
+    assert config.qk_head_dim == d_k and VaswaniConfig.from_preset("base").qk_head_dim is None
     model = VaswaniForConditionalGeneration(config).double().eval()
     input_ids, _ = padded(sentences(40, [6, 3]))
     assert_caches_agree(model, input_ids, num_beams=num_beams, max_new_tokens=5)

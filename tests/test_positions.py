@@ -66,7 +66,7 @@ def test_learned_positions_start_as_strong_as_sinusoids() -> None:
 
 
 def test_only_positions_in_use_learn() -> None:
-    """Padding has no position vector, so its rows get no gradient."""
+    """Rows beyond the longest sentence get no gradient, however wide the batch is."""
     model = tiny_model(**LEARNED).train()
     input_ids, mask = padded(sentences(40, [7, 3]), extra=4)
     labels, _ = padded(sentences(40, [5, 6], seed=1), pad=-100)
