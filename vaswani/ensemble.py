@@ -139,7 +139,8 @@ class VaswaniEnsemble(VaswaniPreTrainedModel, VaswaniGenerationMixin):
         """
         if encoder_outputs is None:
             encoder_outputs = self.encoder(input_ids=input_ids, attention_mask=attention_mask)
-        states = encoder_outputs.last_hidden_state.split(self.widths, dim=-1)
+        side_by_side: Any = encoder_outputs.last_hidden_state
+        states = side_by_side.split(self.widths, dim=-1)
         caches = [None] * len(states) if cache is None else cache.members
         log_probs = []
         for member, state, own_cache in zip(self.members, states, caches, strict=True):

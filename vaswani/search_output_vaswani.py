@@ -84,7 +84,8 @@ class SearchRecord:
 
     def output(self, search: BeamSearch, limits: Tensor, cache: Any) -> Any:
         found = search.result()
-        sequences = found.tokens.flatten(0, 1)
+        sequences: Any = found.tokens.flatten(0, 1)
+        rows: Any = found.rows.flatten(0, 1)
         if not self.settings.return_dict_in_generate:
             return sequences
         truncated = reached_limit(found, limits, search.settings.end_token_ids)
@@ -95,7 +96,7 @@ class SearchRecord:
             sequences_scores=found.scores.flatten(),
             scores=self.scores,
             logits=self.logits,
-            beam_indices=found.rows.flatten(0, 1),
+            beam_indices=rows,
             encoder_attentions=self.encoded.get("attentions") if wants_attentions else None,
             encoder_hidden_states=self.encoded.get("hidden_states") if wants_states else None,
             decoder_attentions=self.attentions,
