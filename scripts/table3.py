@@ -20,7 +20,7 @@ from vaswani.table3 import Table3Arguments, measure_table3  # noqa: E402
 
 def main() -> int:
     """Runs it; the files of the table go to stdout, progress to stderr."""
-    parser = HfArgumentParser(Table3Arguments, description=(__doc__ or "").split("\n\n")[0])
+    parser = HfArgumentParser([Table3Arguments], description=(__doc__ or "").split("\n\n")[0])
     try:
         (arguments,) = parser.parse_args_into_dataclasses()
         for path in measure_table3(arguments):
