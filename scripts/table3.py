@@ -8,7 +8,6 @@ The same command goes on after an interruption; measured rows are not trained ag
 
 import sys
 from pathlib import Path
-from typing import Any
 
 # Python puts this folder first, where a script may bear the name of a package, as evaluate.py does.
 sys.path[:] = [path for path in sys.path if Path(path).resolve() != Path(__file__).resolve().parent]
@@ -21,9 +20,7 @@ from vaswani.table3 import Table3Arguments, measure_table3  # noqa: E402
 
 def main() -> int:
     """Runs it; the files of the table go to stdout, progress to stderr."""
-    # The parser's type of a dataclass is one that no class has.
-    kind: Any = Table3Arguments
-    parser = HfArgumentParser(kind, description=(__doc__ or "").split("\n\n")[0])
+    parser = HfArgumentParser(Table3Arguments, description=(__doc__ or "").split("\n\n")[0])
     try:
         (arguments,) = parser.parse_args_into_dataclasses()
         for path in measure_table3(arguments):

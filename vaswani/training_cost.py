@@ -89,17 +89,14 @@ class CorpusCounts:
                 target = int(sampler.target_lengths[batch].max())
                 each = source, target, source**2, target**2, source * target
                 sums += len(batch) * np.array(each, dtype=float)
-        source_places, target_places, *squares = sums.tolist()
         return cls(
-            pairs=len(sampler.source_lengths),
-            source_tokens=int(sampler.source_lengths.sum()),
-            target_tokens=int(sampler.target_lengths.sum()),
-            updates=sampler.updates_per_epoch,
-            source_places=int(source_places),
-            target_places=int(target_places),
-            source_squares=squares[0],
-            target_squares=squares[1],
-            products=squares[2],
+            len(sampler.source_lengths),
+            int(sampler.source_lengths.sum()),
+            int(sampler.target_lengths.sum()),
+            sampler.updates_per_epoch,
+            int(sums[0]),
+            int(sums[1]),
+            *sums[2:].tolist(),
             counted=True,
         )
 

@@ -304,7 +304,7 @@ class TrainingPlan:
         size = 12 * parameters.total / 1e9
         when = "at the end of each pass"
         if saves == "steps":
-            every = args.save_steps or NEVER
+            every = args.save_steps
             when = f"every {every:,g} updates" if every < NEVER else "at each evaluation"
             if every < NEVER and self.updates:
                 when += f", {int(self.updates // every):,} times"
