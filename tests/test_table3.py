@@ -1,7 +1,9 @@
 """Table 3 in miniature: rows keep the paper's proportions, and an interruption loses one model."""
 
 import json
+import os
 import runpy
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from vaswani import VaswaniConfig, table3
 from vaswani.errors import InputError
 from vaswani.paper_results import TABLE_3
 from vaswani.table3 import Table3Arguments, measure_table3, miniature
+from vaswani.training import VaswaniTrainer
 
 
 def toy(output: Path, **settings: Any) -> Table3Arguments:
@@ -98,6 +101,21 @@ def test_interrupted_measurement_goes_on_with_the_row_that_was_lost(
     assert asked == [("base", 1), lost, lost, ("base", 2), ("table3-c-n2", 2)]
     # Seeds 1 and 2 gave 4 and 5: mean 4.5, deviation sqrt(1/2).
     assert "4.50 ± 0.71" in (output / "table3.md").read_text(encoding="utf-8")
+
+
+def test_ctrl_c_within_a_training_leaves_no_trace_of_that_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training_step = VaswaniTrainer.training_step
+
+    def interrupt(self: Any, *arguments: Any, **options: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGINT)
+        return training_step(self, *arguments, **options)
+
+    monkeypatch.setattr(VaswaniTrainer, "training_step", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        measure_table3(toy(tmp_path / "run", updates=20))
+    assert list((tmp_path / "run").iterdir()) == []
 
 
 def test_other_settings_are_refused_in_a_folder_with_measurements(measured: Path) -> None:
