@@ -143,6 +143,7 @@ def test_dry_run_of_a_recipe_needs_no_data_and_no_network(
     assert f"{hours} hours x 8 GPUs x 9.5e+12 a second" in found
     assert f"the last {20 if big else 5} are averaged" in found
     assert "declared" in found and "beam 4, length penalty 0.6 (gnmt)" in found
+    assert "BLEU of sacreBLEU" in found and "BLEU as the paper reports it" in found
     assert max(map(len, printed.out.splitlines())) <= 100
 
 

@@ -186,6 +186,8 @@ class TrainingPlan:
         if data.test_data:
             lines.append(f"test, of the finished model: {' and '.join(data.test_data)}")
         lines.append("scores: loss, perplexity, BLEU of sacreBLEU (detokenized, 13a) and chrF")
+        if self.args.paper_bleu:
+            lines.append("and at the end BLEU as the paper reports it (tokenized, compounds split)")
         return lines
 
     def _updates(self) -> list[str]:
