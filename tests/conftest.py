@@ -51,6 +51,17 @@ def copying_model(
 
 
 @pytest.fixture
+def folder(
+    tmp_path: Path, copying_model: VaswaniForConditionalGeneration, tiny_tokenizer: VaswaniTokenizer
+) -> Path:
+    """The copying model and its tokenizer, saved."""
+    path = tmp_path / "copying"
+    copying_model.save_pretrained(path)
+    tiny_tokenizer.save_pretrained(path)
+    return path
+
+
+@pytest.fixture
 def tiny_config(tiny_tokenizer: VaswaniTokenizer) -> VaswaniConfig:
     """The smallest model that has several layers and heads; its vocabulary is the tokenizer's."""
     return _config(tiny_tokenizer)

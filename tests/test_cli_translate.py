@@ -15,15 +15,6 @@ from vaswani.translation import Translator
 LINES = ["The baker sees the child.", "", "   ", "baker finds the Kind.", "The child"]
 
 
-@pytest.fixture
-def folder(tmp_path, copying_model, tiny_tokenizer) -> Path:
-    """A saved model that ends its sentences."""
-    path = tmp_path / "copying"
-    copying_model.save_pretrained(path)
-    tiny_tokenizer.save_pretrained(path)
-    return path
-
-
 def _translate(tmp_path: Path, folder: Path, data: bytes, *words: str) -> str:
     """What the command writes for these bytes."""
     given, written = tmp_path / "given.txt", tmp_path / "written.txt"

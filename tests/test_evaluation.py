@@ -2,7 +2,6 @@
 
 import json
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -68,14 +67,6 @@ def test_ignored_labels_never_reach_the_tokenizer(tiny_tokenizer, kind) -> None:
     width = max(map(len, ids)) + 3
     padded = [row + [-100] * (width - len(row)) for row in ids]
     assert decode_predictions(tiny_tokenizer, kind(padded)) == ["The child.", "Kind"]
-
-
-@pytest.fixture
-def folder(tmp_path, copying_model, tiny_tokenizer) -> Path:
-    path = tmp_path / "copying"
-    copying_model.save_pretrained(path)
-    tiny_tokenizer.save_pretrained(path)
-    return path
 
 
 def test_loss_is_the_mean_over_all_tokens_of_the_test_set(copying_model, tiny_tokenizer) -> None:

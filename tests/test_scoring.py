@@ -24,14 +24,6 @@ def translator(copying_model, tiny_tokenizer) -> Translator:
     return Translator(copying_model.double(), tiny_tokenizer)
 
 
-@pytest.fixture
-def folder(tmp_path, copying_model, tiny_tokenizer) -> Path:
-    path = tmp_path / "copying"
-    copying_model.save_pretrained(path)
-    tiny_tokenizer.save_pretrained(path)
-    return path
-
-
 def test_each_token_is_scored_by_the_models_own_distribution(translator) -> None:
     """One pair at a time through `forward`, without padding, against all in one batch."""
     model, tokenizer = translator.model, translator.tokenizer

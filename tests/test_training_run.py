@@ -250,6 +250,16 @@ def test_impossible_model_settings_are_refused(settings: dict[str, Any], message
         ModelArguments(**settings)
 
 
+def test_patience_without_validation_data_is_refused(
+    corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    words = flags(corpus, tmp_path / "run", *new("--early-stopping-patience", "2"))
+    words[words.index("--validation-split") + 1] = "0"
+    assert main(words) == 2
+    assert "`early_stopping_patience` must be left out" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
 def test_no_validation_data_and_no_split_ends_with_the_last_weights(
     corpus: Path, tmp_path: Path
 ) -> None:

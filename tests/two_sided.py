@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import torch
+from tiny_model import TINY
 from tokenizers import Tokenizer
 
 from vaswani import VaswaniConfig, VaswaniForConditionalGeneration, VaswaniTokenizer
@@ -63,19 +64,12 @@ def model_for(tokenizer: VaswaniTokenizer, **settings: Any) -> VaswaniForConditi
     torch.manual_seed(0)
     config = VaswaniConfig(
         **{
+            **TINY,
             "vocab_size": tokenizer.target_vocab_size,
             "encoder_vocab_size": len(tokenizer),
             "pad_token_id": tokenizer.target_pad_token_id,
             "encoder_pad_token_id": tokenizer.pad_token_id,
             "share_encoder_decoder_embeddings": False,
-            "d_model": 32,
-            "encoder_layers": 2,
-            "decoder_layers": 2,
-            "encoder_attention_heads": 4,
-            "decoder_attention_heads": 4,
-            "encoder_ffn_dim": 64,
-            "decoder_ffn_dim": 64,
-            "dropout": 0.0,
             **settings,
         }
     )

@@ -32,7 +32,7 @@ from vaswani.checkpoint_files import (
 )
 from vaswani.errors import InputError
 from vaswani.hub import check_self_contained, write_model_card
-from vaswani.output_folder import check_can_write, written_aside
+from vaswani.output_folder import check_free, written_aside
 
 # Says what a folder is the average of; a folder without it is never overwritten.
 RECORD = "averaged.json"
@@ -171,22 +171,8 @@ def _average_tensor(name: str, checkpoints: list[Checkpoint]) -> Tensor:
 
 def _check_output(output: Path, checkpoints: list[Checkpoint], overwrite: bool) -> None:
     """Refuses an output that holds anything but an earlier average given up by `overwrite`."""
-    check_can_write(output, "output")
-    if not output.is_dir() or not any(output.iterdir()):
+    if not check_free(output, "output", kind="average", mark=RECORD, overwrite=overwrite):
         return
-    is_average = (output / RECORD).is_file()
-    if not overwrite:
-        holds = "another average" if is_average else "other files"
-        remedy = ", or replace that average with `--overwrite`" if is_average else ""
-        raise InputError(
-            f"`output` must be new or empty, got {output}, which holds {holds}. "
-            f"Choose another{remedy}."
-        )
-    if not is_average:
-        raise InputError(
-            f"`output` must hold an earlier average to be overwritten, got {output}, which has no "
-            f"{RECORD}. Choose another."
-        )
     for checkpoint in checkpoints:
         if checkpoint.folder.resolve().is_relative_to(output.resolve()):
             raise InputError(

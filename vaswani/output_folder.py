@@ -1,6 +1,7 @@
 """Folders that appear whole or not at all.
 
 check_can_write    refuses before the work a folder that could not be made after it
+check_free         refuses a folder that holds what is not to be replaced
 written_aside      fills a folder under another name and moves it into place
 """
 
@@ -38,6 +39,41 @@ def check_can_write(output: Path, setting: str) -> None:
             f"`{setting}` must be where you may write, got {output} ({error.strerror}). "
             "Choose another."
         ) from error
+
+
+def check_free(output: Path, setting: str, *, kind: str, mark: str, overwrite: bool) -> bool:
+    """Refuses a folder that holds anything but an earlier result given up by `overwrite`.
+
+    Args:
+        output: the folder.
+        setting: what the message calls it.
+        kind: what such a result is, in a word.
+        mark: the file that each result has.
+        overwrite: whether an earlier result may be replaced.
+
+    Returns:
+        Whether there is one to be replaced.
+
+    Raises:
+        InputError: if it holds something else, or may not be written.
+    """
+    check_can_write(output, setting)
+    if not output.is_dir() or not any(output.iterdir()):
+        return False
+    is_result = (output / mark).is_file()
+    if not overwrite:
+        holds = f"another {kind}" if is_result else "other files"
+        remedy = f", or replace that {kind} with `--overwrite`" if is_result else ""
+        raise InputError(
+            f"`{setting}` must be new or empty, got {output}, which holds {holds}. "
+            f"Choose another{remedy}."
+        )
+    if not is_result:
+        raise InputError(
+            f"`{setting}` must hold an earlier {kind} to be overwritten, got {output}, which has "
+            f"no {mark}. Choose another."
+        )
+    return True
 
 
 @contextmanager

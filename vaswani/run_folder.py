@@ -21,7 +21,7 @@ from transformers.trainer import TRAINING_ARGS_NAME
 
 from vaswani.errors import InputError
 from vaswani.hub import write_model_card
-from vaswani.output_folder import check_can_write
+from vaswani.output_folder import check_free
 from vaswani.preset_settings import PAPER_SETTINGS
 from vaswani.run_settings import DataArguments, ModelArguments
 from vaswani.training import VaswaniTrainer
@@ -47,22 +47,8 @@ def check_output(args: VaswaniTrainingArguments, model_arguments: ModelArguments
             return Path()
         raise InputError("`output_dir` must be given: the folder that becomes the model.")
     output = Path(args.output_dir)
-    check_can_write(output, "output_dir")
-    if not output.is_dir() or not any(output.iterdir()):
+    if not check_free(output, "output_dir", kind="run", mark=SETTINGS, overwrite=args.overwrite):
         return output
-    is_run = (output / SETTINGS).is_file()
-    if not args.overwrite:
-        holds = "another run" if is_run else "other files"
-        remedy = "Choose another, or replace that run with `--overwrite`." if is_run else ""
-        raise InputError(
-            f"`output_dir` must be new or empty, got {output}, which holds {holds}. "
-            f"{remedy or 'Choose another.'}"
-        )
-    if not is_run:
-        raise InputError(
-            f"`output_dir` must hold an earlier run to be overwritten, got {output}, which has no "
-            f"{SETTINGS}. Choose another."
-        )
     for name in ("model", "tokenizer"):
         needed = getattr(model_arguments, name)
         if needed and Path(needed).resolve().is_relative_to(output.resolve()):

@@ -27,8 +27,6 @@ _VOCABULARY_FIELDS = (
     "target_vocabulary_size",
 )
 _SHARED_TABLE = "share_encoder_decoder_embeddings"
-
-
 _DECLARED = ("pairs", "source_tokens", "target_tokens")
 
 
