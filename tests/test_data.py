@@ -81,7 +81,7 @@ def test_line_of_a_pair_of_files_stays_that_pair_whatever_is_in_it(write, suffix
 
 def test_blocks_join_without_a_seam(write, monkeypatch) -> None:
     monkeypatch.setattr("vaswani.text_lines._BLOCK_BYTES", 7)
-    monkeypatch.setattr("vaswani.data._BLOCK_PAIRS", 3)
+    monkeypatch.setattr("vaswani.corpus_readers.BLOCK_PAIRS", 3)
     assert pairs_of(write("text.tsv", TSV)) == PAIRS
     paths = [write(f"text.{n}", "".join(pair[n] + "\n" for pair in PAIRS)) for n in (0, 1)]
     assert pairs_of(paths) == PAIRS

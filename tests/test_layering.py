@@ -26,7 +26,6 @@ OPTIONAL = "datasets accelerate evaluate sacrebleu sacremoses matplotlib jinja2 
 
 # Besides Hub files and `errors`. A topic that is split keeps its place in the order.
 EXTRA: dict[str, set[str]] = {
-    "data": {"vocabulary", "text_lines"},
     "decoding": {"scoring"},
     "translation": {"decoding", "ensemble", "model_folder", "scoring", "sentences", "text_lines"},
     "vocabulary": {"word_vocabulary"},
@@ -37,6 +36,8 @@ EXTRA: dict[str, set[str]] = {
     "attention_pictures": {"attention_maps", "attention_panels"},
     "plotting": {"attention_maps", "attention_pictures", "optimization"},
 }
+# Parallel text, from bytes to pairs: these may import one another and the vocabulary.
+CORPUS = {"compressed_files", "data", "gettext_catalogs", "text_folding", "text_lines", "tmx"}
 # What starts from the grammar and ends with trained models.
 WHOLE_WAY = {"demo", "table3"}
 # These may import every library module but the demo's own.
@@ -72,7 +73,13 @@ def may_import(name: str, other: str) -> bool:
         return other.startswith("demo_")
     if name in TRAINING or name.startswith("training_"):
         return other != "cli" and not other.startswith("demo_")
+    if is_corpus(name):
+        return is_corpus(other) or other in {"errors", "vocabulary", *HUB_FILES}
     return other in {"errors", *HUB_FILES, *EXTRA.get(name, ())}
+
+
+def is_corpus(name: str) -> bool:
+    return name in CORPUS or name.startswith("corpus_")
 
 
 @pytest.mark.parametrize("name", HUB_FILES)

@@ -1,31 +1,29 @@
-"""Reads parallel text: tab-separated, line-aligned and JSON-lines files, and `datasets` datasets.
-
-Every format ends as one `datasets.Dataset` with one column `translation`, a string per language
-code. A format is one function in `_READERS`; it yields blocks of pairs and counts what it skips.
+"""Parallel text from anywhere, as one `datasets.Dataset` or block by block.
 
     load_parallel         parallel text in any format -> datasets.Dataset
+    read_pairs            the same as blocks of pairs, for what does not fit into memory
+    corpus_of             the file, pair of files or Hub dataset that one word of a command names
     read_lines            one side alone, line by line, for translating
     clean_text            what is done to every text, in training and in translation alike
     ReadReport            how many pairs were read, and what was skipped, by reason
 
-The rules of text, the same for every format; those of lines and bytes are in `text_lines`:
-
-- There is no quoting, no entity is decoded, no normal form applied (the tokenizer does that).
-- A text loses its NUL characters and its leading and trailing white space (`str.strip`) alone.
-- A blank line, or a pair with an empty side, is always skipped and counted. A malformed line is an
-  error, or with `bad_lines="skip"` skipped and counted.
+What a format looks like is in `corpus_readers`, what a line is in `text_lines`.
 """
 
 import hashlib
-import json
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import chain, islice
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vaswani.corpus_readers import (
+    BLOCK_PAIRS,
+    READERS,
+    Pairs,
+    ReadRequest,
+    format_of,
+)
 from vaswani.errors import InputError
 from vaswani.text_lines import (
     BadLines,
@@ -33,21 +31,24 @@ from vaswani.text_lines import (
     check_file,
     checked_encoding,
     clean_text,
-    line_blocks,
     read_lines,
 )
 
 if TYPE_CHECKING:
     import datasets
 
-__all__ = ["ReadReport", "clean_text", "is_on_hub", "load_parallel", "read_lines"]
+__all__ = [
+    "ReadReport",
+    "clean_text",
+    "corpus_of",
+    "is_on_hub",
+    "load_parallel",
+    "read_lines",
+    "read_pairs",
+]
 
-Pairs = tuple[list[str], list[str]]  # as many source texts as target texts
-
-_BLOCK_PAIRS = 1 << 16
-_SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"}  # any other is read as tsv
 _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*(:[\w.-]+(:[\w.-]+)?)?")
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_FILE_SUFFIXES = {".tsv", ".txt", ".csv", ".jsonl", ".ndjson", ".json"}
 
 logger = logging.getLogger(__name__)
 
@@ -88,187 +89,66 @@ def load_parallel(
         InputError: for a malformed line, unequal files, damaged gzip or no pairs at all.
         FileNotFoundError: if there is no such file, folder or Hub dataset.
     """
-    request = _Request(
+    report = ReadReport() if report is None else report
+    request = ReadRequest(
         source,
         target,
         (source_column, target_column),
         checked_encoding(encoding),
         bad_lines,
-        ReadReport() if report is None else report,
+        report,
     )
     name, blocks = _chosen_reader(data, format, split, request)
     dataset = _as_dataset(blocks, request, name)
-    report = request.report
     level = logging.WARNING if report.skipped or report.removed_nul else logging.INFO
     logger.log(level, "%s: %s", name, report)
     return dataset
 
 
-@dataclass(frozen=True)
-class _Request:
-    """What was asked for, checked; readers count into its report."""
+def read_pairs(
+    data: "str | Path | Sequence[str | Path] | datasets.Dataset",
+    *,
+    source: str,
+    target: str,
+    format: str | None = None,
+    source_column: int = 1,
+    target_column: int = 2,
+    split: str = "train",
+    encoding: str = "utf-8",
+    bad_lines: BadLines = "error",
+    report: ReadReport | None = None,
+) -> Iterator[Pairs]:
+    """Blocks of source texts and target texts, as many of the one as of the other.
 
-    source: str
-    target: str
-    columns: tuple[int, int]
-    encoding: str
-    bad_lines: BadLines
-    report: ReadReport
-
-    def __post_init__(self) -> None:
-        if not self.source or not self.target or self.source == self.target:
-            raise InputError(
-                "`source` and `target` must be two different language codes, "
-                f"got {self.source!r} and {self.target!r}."
-            )
-        if min(self.columns) < 1 or self.columns[0] == self.columns[1]:
-            raise InputError(
-                "`source_column` and `target_column` must be two different numbers from 1 up, "
-                f"got {self.columns[0]} and {self.columns[1]}."
-            )
-        if self.bad_lines not in ("error", "skip"):
-            raise InputError(f"`bad_lines` must be error or skip, got {self.bad_lines!r}.")
-
-    def bad(self, name: str, number: int, reason: str, rule: str, got: str) -> None:
-        """Stops at a malformed line, or counts it."""
-        if self.bad_lines == "error":
-            raise InputError(
-                f"{name}, line {number}: {rule}, got {got}. "
-                "Correct the line, or set `bad_lines` to skip."
-            )
-        self.report.skipped[reason] += 1
-
-    def add(self, pairs: Pairs, source: str, target: str) -> None:
-        """Takes a pair up, or counts it as empty."""
-        if source and target:
-            pairs[0].append(source)
-            pairs[1].append(target)
-        elif source or target:
-            self.report.skipped["empty target" if source else "empty source"] += 1
-        else:
-            self.report.skipped["blank"] += 1
-
-    def add_values(self, pairs: Pairs, record: Any, name: str, number: int) -> None:
-        """Takes up the two values of a record, or says which key or type is wrong."""
-        values = []
-        for code in (self.source, self.target):
-            if not isinstance(record, dict) or code not in record:
-                keys = ", ".join(map(repr, record)) if isinstance(record, dict) else "no record"
-                rule = f"`translation` must have the keys {self.source!r} and {self.target!r}"
-                return self.bad(name, number, "without the language", rule, keys or "none")
-            value = record[code]
-            if not isinstance(value, str):
-                rule = f"the value of {code!r} must be a string"
-                return self.bad(name, number, "not a string", rule, _excerpt(value))
-            # JSON can spell half of a surrogate pair, which no file could hold.
-            if _SURROGATE.search(value):
-                rule = f"the value of {code!r} must be valid Unicode"
-                return self.bad(name, number, "not valid Unicode", rule, _excerpt(value))
-            self.report.removed_nul += value.count("\0")
-            values.append(clean_text(value))
-        self.add(pairs, *values)
-
-
-def _read_tsv(paths: list[Path], request: _Request) -> Iterator[Pairs]:
-    (path,) = paths
-    name = str(path)
-    first, second = (column - 1 for column in request.columns)
-    last = max(first, second)
-    for number, lines in line_blocks(
-        path, name, request.encoding, request.bad_lines, request.report
-    ):
-        pairs: Pairs = ([], [])
-        add_source, add_target = pairs[0].append, pairs[1].append
-        for offset, line in enumerate(lines):
-            if line is None:
-                continue
-            fields = line.split("\t", last + 1)
-            if len(fields) > last:
-                source, target = fields[first].strip(), fields[second].strip()
-                if source and target:
-                    add_source(source)
-                    add_target(target)
-                else:
-                    request.add(pairs, source, target)
-            elif not line or line.isspace():
-                request.report.skipped["blank"] += 1
-            else:
-                rule = f"there must be {last + 1} columns with a tab between them"
-                got = f"{len(fields)} in {_excerpt(line)}"
-                request.bad(name, number + offset, "without a tab", rule, got)
-        yield pairs
-
-
-def _read_json_lines(paths: list[Path], request: _Request) -> Iterator[Pairs]:
-    (path,) = paths
-    name = str(path)
-    for number, lines in line_blocks(
-        path, name, request.encoding, request.bad_lines, request.report
-    ):
-        pairs: Pairs = ([], [])
-        for offset, line in enumerate(lines):
-            if line is None:
-                continue
-            if not line or line.isspace():
-                request.report.skipped["blank"] += 1
-                continue
-            try:
-                record = json.loads(line)
-            except (ValueError, RecursionError):
-                record = None
-            if isinstance(record, dict):
-                # A flat record has the language codes themselves as keys.
-                record = record.get("translation", record)
-                request.add_values(pairs, record, name, number + offset)
-            else:
-                rule = "each line must be one JSON object"
-                request.bad(name, number + offset, "not a JSON object", rule, _excerpt(line))
-        yield pairs
-
-
-def _read_aligned(paths: list[Path], request: _Request) -> Iterator[Pairs]:
-    sources, targets = (
-        chain.from_iterable(
-            block
-            for _, block in line_blocks(
-                path, str(path), request.encoding, request.bad_lines, request.report
-            )
-        )
-        for path in paths
+    The arguments and errors are those of `load_parallel`, save that an empty corpus is no error.
+    Errors of a setting or a missing file come at the call, those of a line when it is reached.
+    """
+    report = ReadReport() if report is None else report
+    request = ReadRequest(
+        source,
+        target,
+        (source_column, target_column),
+        checked_encoding(encoding),
+        bad_lines,
+        report,
     )
-    number = 0
-    while True:
-        source_lines = list(islice(sources, _BLOCK_PAIRS))
-        target_lines = list(islice(targets, _BLOCK_PAIRS))
-        if len(source_lines) != len(target_lines):
-            counts = [
-                number + len(head) + sum(1 for _ in rest)
-                for head, rest in ((source_lines, sources), (target_lines, targets))
-            ]
-            raise InputError(
-                f"{paths[0]} and {paths[1]} must have as many lines as each other, "
-                f"got {counts[0]} and {counts[1]}."
-            )
-        if not source_lines:
-            return
-        pairs: Pairs = ([], [])
-        for source, target in zip(source_lines, target_lines, strict=True):
-            # None: not decodable, counted where it was found. Its partner goes with it.
-            if source is not None and target is not None:
-                request.add(pairs, source.strip(), target.strip())
-        yield pairs
-        number += len(source_lines)
+    return _counted(_chosen_reader(data, format, split, request)[1], report)
 
 
-_READERS: dict[str, Callable[[list[Path], _Request], Iterator[Pairs]]] = {
-    "tsv": _read_tsv,
-    "jsonl": _read_json_lines,
-    "aligned": _read_aligned,
-}
+def _counted(blocks: Iterable[Pairs], report: ReadReport) -> Iterator[Pairs]:
+    for block in blocks:
+        report.pairs += len(block[0])
+        yield block
+
+
+def corpus_of(word: str) -> str | list[str]:
+    """What one word of a command names: a path, a Hub dataset, or `SOURCE_FILE,TARGET_FILE`."""
+    parts = word.split(",")
+    return parts if len(parts) == 2 and all(parts) and not Path(word).exists() else word
 
 
 def _chosen_reader(
-    data: object, format: str | None, split: str, request: _Request
+    data: object, format: str | None, split: str, request: ReadRequest
 ) -> tuple[str, Iterator[Pairs]]:
     """What messages call the data, and its pairs."""
     datasets = _import_datasets()
@@ -293,31 +173,30 @@ def _chosen_reader(
     )
 
 
-def _read_files(paths: list[Path], format: str | None, request: _Request) -> Iterator[Pairs]:
+def _read_files(paths: list[Path], format: str | None, request: ReadRequest) -> Iterator[Pairs]:
     """Goes by `format` or the file's name; two files are line-aligned."""
     if len(paths) not in (1, 2):
         raise InputError(f"`data` must be one file or a pair of files, got {len(paths)}.")
     if format is None and len(paths) == 1:
-        suffixes = [suffix.lower() for suffix in paths[0].suffixes if suffix.lower() != ".gz"]
-        format = _SUFFIXES.get(suffixes[-1] if suffixes else "", "tsv")
+        format = format_of(paths[0])
     elif format is None:
         format = "aligned"
-    if format not in _READERS or (format == "aligned") != (len(paths) == 2):
+    if format not in READERS or (format == "aligned") != (len(paths) == 2):
         allowed = "aligned for two files" if len(paths) == 2 else "tsv or jsonl for one file"
         raise InputError(f"`format` must be {allowed}, got {format!r}.")
     for path in paths:
         check_file(path)
-    return _READERS[format](paths, request)
+    return READERS[format](paths, request)
 
 
-def _read_dataset(dataset: "datasets.Dataset", name: str, request: _Request) -> Iterator[Pairs]:
+def _read_dataset(dataset: "datasets.Dataset", name: str, request: ReadRequest) -> Iterator[Pairs]:
     """Reads the column `translation` by blocks; a record's number counts from 1."""
     if "translation" not in dataset.column_names:
         columns = ", ".join(dataset.column_names) or "none"
         raise InputError(f"{name} must have the column `translation`, got {columns}.")
     column = dataset.select_columns("translation").with_format("arrow")
-    for start in range(0, len(dataset), _BLOCK_PAIRS):
-        table = column[start : start + _BLOCK_PAIRS]
+    for start in range(0, len(dataset), BLOCK_PAIRS):
+        table = column[start : start + BLOCK_PAIRS]
         pairs: Pairs = ([], [])
         for number, record in enumerate(table["translation"].to_pylist(), start + 1):
             request.add_values(pairs, record, name, number)
@@ -327,7 +206,7 @@ def _read_dataset(dataset: "datasets.Dataset", name: str, request: _Request) -> 
 def is_on_hub(data: str) -> bool:
     """Whether `data` names a dataset of the Hub, not a file or folder."""
     suffix = Path(data.removesuffix(".gz")).suffix.lower()
-    looks_so = bool(_HUB_ID.fullmatch(data)) and suffix not in (*_SUFFIXES, ".tsv", ".txt", ".csv")
+    looks_so = bool(_HUB_ID.fullmatch(data)) and suffix not in _FILE_SUFFIXES
     return looks_so and not Path(data).exists()
 
 
@@ -359,7 +238,7 @@ def _saved_dataset(folder: str, split: str) -> "datasets.Dataset":
     return saved[split]
 
 
-def _as_dataset(blocks: Iterable[Pairs], request: _Request, name: str) -> "datasets.Dataset":
+def _as_dataset(blocks: Iterable[Pairs], request: ReadRequest, name: str) -> "datasets.Dataset":
     """Packs the pairs into Arrow, block by block, under a fingerprint of the text alone."""
     datasets = _import_datasets()
     import pyarrow
@@ -385,11 +264,6 @@ def _as_dataset(blocks: Iterable[Pairs], request: _Request, name: str) -> "datas
         info=datasets.DatasetInfo(features=features),
         fingerprint=digest.hexdigest(),
     )
-
-
-def _excerpt(value: object) -> str:
-    shown = ascii(value)
-    return shown if len(shown) <= 60 else f"{shown[:57]}..."
 
 
 def _import_datasets() -> Any:
