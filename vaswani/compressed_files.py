@@ -4,8 +4,8 @@
     opened_for_writing    a file to fill, packed as its name says, that appears whole or not at all
     plain_suffix          the suffix of a name, that of packing aside
 
-- gzip, xz and zstd are known by the first bytes of a file, or else by .gz, .xz, .zst; several packed
-  parts may follow one another. Anything else is plain.
+- gzip, xz and zstd are known by the first bytes of a file, or else by .gz, .xz, .zst; several
+  packed parts may follow one another. Anything else is plain.
 - A packed file must be whole: one that is cut off, damaged, or followed by other bytes is an error.
 - The same bytes packed twice give the same file: no time and no name is stored.
 """
@@ -61,7 +61,7 @@ _PACKINGS = {
         b"\xfd7zXZ\x00",
         lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ),
         lambda: lzma.LZMAError,
-        lambda stream: lzma.LZMAFile(stream, "wb"),
+        lambda stream: lzma.LZMAFile(stream, "wb"),  # noqa: SIM115
     ),
     ".zst": _Packing(
         "zstd",

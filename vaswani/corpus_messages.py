@@ -2,16 +2,16 @@
 
     sentence_pair         a message and its translation as plain texts, or why they are left out
 
-- Placeholders (`%s`, `%2$d`, `%(name)s`, `%1`, `{0}`, `{name}`, `{{name}}`, `${name}`, `$name`) stay
-  as they are, and must be the same on both sides in any order: those without number or name are
-  numbered first to last, so that `%s %d` isn't `%d %s` but is `%2$d %1$s`.
-- Tags of HTML and Pango (`<b>`, `</b>`, `<br/>`) stay and must be the same on both sides, attributes
-  aside. Any other `<word>` is text. Entities are not decoded.
+- Placeholders (`%s`, `%2$d`, `%(name)s`, `%1`, `{0}`, `{name}`, `{{name}}`, `${name}`, `$name`)
+  stay as they are, and must be the same on both sides in any order: those without number or name
+  are numbered first to last, so that `%s %d` isn't `%d %s` but is `%2$d %1$s`.
+- Tags of HTML and Pango (`<b>`, `</b>`, `<br/>`) stay and must be the same on both sides,
+  attributes aside. Any other `<word>` is text. Entities are not decoded.
 - The mark of a keyboard accelerator (`_File`, `&File`, `~File`) goes. It stands once in a text,
   before a letter or digit, at the start of a word; or within a word before a lower-case letter,
-  if the other side has one too, in another word. The last condition and that of once keep names like
-  `file_name`; `R&D` has a capital. A translation loses its mark only where the message does. A
-  whole `(_F)`, as East Asian translations have it, goes.
+  if the other side has one too, in another word. The last condition and that of once keep names
+  like `file_name`; `R&D` has a capital. A translation loses its mark only where the message
+  does. A whole `(_F)`, as East Asian translations have it, goes.
 - A run of white space with a line break or tab becomes one space: breaks in messages are layout.
 - A side that has no letter but in placeholders, tags and entities is left out: it has no words.
 """
@@ -31,9 +31,11 @@ _PLACEHOLDER = re.compile(
     r"|\{\{[^{}]*\}\}|\$?\{(?P<field>[^{}]*)\}|\$[A-Za-z_]\w*"
 )
 _MARKUP = set(
-    "a abbr acronym b big blockquote body br center code dd div dl dt em font h1 h2 h3 h4 h5 h6 head "
-    "hr html i img kbd li link markup nobr ol p pre s samp small span strike strong style sub sup "
-    "table tbody td th thead title tr tt u ul var".split()
+    """
+    a abbr acronym b big blockquote body br center code dd div dl dt em font h1 h2 h3 h4
+    h5 h6 head hr html i img kbd li link markup nobr ol p pre s samp small span strike
+    strong style sub sup table tbody td th thead title tr tt u ul var
+    """.split()  # noqa: SIM905
 )
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9]*)(?:\s[^<>]*|/)?>")
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#x[0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")

@@ -73,7 +73,8 @@ def load_parallel(
     Args:
         data: a file; a pair of line-aligned files, the source first; a folder written by
             `save_to_disk`; a Hub dataset `owner/name`, `owner/name:configuration` or
-            `owner/name:configuration:split`; or a `datasets.Dataset`. Files may be packed with gzip, xz or zstd.
+            `owner/name:configuration:split`; or a `datasets.Dataset`. Files may be packed with
+            gzip, xz or zstd.
         source: language code of the source, a key of the result and of every record read.
         target: language code of the target, likewise.
         format: `tsv`, `jsonl`, `tmx`, `po` or `mo`; `None` goes by the file name (.jsonl, .ndjson,

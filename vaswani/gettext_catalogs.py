@@ -4,12 +4,13 @@
     package_catalogs      the catalogs of a language that an installed package carries
 
 - Babel parses the files; a catalog is held in memory. Its encoding is what its header says.
-- Left out, counted by reason: the header, entries that are fuzzy, obsolete or untranslated (empty, or
-  the same as the message), those with plural forms, and what `corpus_messages` finds to be no
+- Left out, counted by reason: the header, entries that are fuzzy, obsolete or untranslated (empty,
+  or the same as the message), those with plural forms, and what `corpus_messages` finds to be no
   sentence pair.
 - A context (`msgctxt`) tells entries apart and is no part of the text.
-- Messages are English unless the header says otherwise in `X-Source-Language`. The catalog's language
-  is the folder around `LC_MESSAGES`, or else the header's `Language`, or else the name of the file.
+- Messages are English unless the header says otherwise in `X-Source-Language`. The catalog's own
+  language is the folder around `LC_MESSAGES`, or else the header's `Language`, or else the name of
+  the file.
 """
 
 import codecs
@@ -122,7 +123,7 @@ def package_catalogs(package: str, language: str) -> list[Path]:
     """The catalogs of a language among the files of an installed package, sorted.
 
     Those whose language is spelt exactly so, or, if there are none, those of all its kinds:
-    `de` takes `de_AT` only where there is no `de`. Where a catalog is there as .po and .mo, the .po.
+    `de` takes `de_AT` only where there is no `de`. Of a .po and a .mo of one name, the .po.
 
     Raises:
         InputError: if the package isn't installed, or has no catalog of the language.
