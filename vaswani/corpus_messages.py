@@ -103,8 +103,9 @@ def _has_words(text: str) -> bool:
 
 def _masked(text: str, placeholder: str) -> str:
     """The text, as long, with spaces for tags and entities and a letter for placeholders."""
-    for pattern, letter in ((_PLACEHOLDER, placeholder), (_TAG, " "), (_ENTITY, " ")):
-        text = pattern.sub(lambda found, letter=letter: letter * len(found[0]), text)
+    text = _PLACEHOLDER.sub(lambda found: placeholder * len(found[0]), text)
+    for pattern in (_TAG, _ENTITY):
+        text = pattern.sub(lambda found: " " * len(found[0]), text)
     return text
 
 

@@ -19,7 +19,7 @@ import codecs
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Literal
@@ -107,10 +107,7 @@ def line_blocks(
 ) -> Iterator[tuple[int, list[str | None]]]:
     """Yields the number of a block's first line and its lines, `None` for an undecodable one."""
     number = 1
-    is_file = isinstance(lines, str | Path)
-    with opened_for_reading(Path(lines)) if is_file else nullcontext(lines) as stream:
-        # read1 hands over what has arrived; files need no haste.
-        read = stream.read if is_file else getattr(stream, "read1", stream.read)
+    with _reading(lines) as read:
         for block in _byte_blocks(read):
             if number == 1 and encoding == "utf-8":
                 block = block.removeprefix(codecs.BOM_UTF8)
@@ -145,6 +142,16 @@ def _decoded(line: bytes, name: str, number: int, encoding: str, bad_lines: BadL
             f"0x{line[error.start]:02x} at position {error.start + 1}, "
             f"which is not {encoding.upper()}. {remedy}"
         ) from None
+
+
+@contextmanager
+def _reading(lines: str | Path | BinaryIO) -> Iterator[Callable[[int], bytes]]:
+    if isinstance(lines, str | Path):
+        with opened_for_reading(Path(lines)) as stream:
+            yield stream.read
+    else:
+        # read1 hands over what has arrived; files need no haste.
+        yield getattr(lines, "read1", lines.read)
 
 
 def _byte_blocks(read: Callable[[int], bytes]) -> Iterator[bytes]:
