@@ -101,7 +101,7 @@ def _parsed(path: Path, kind: str, data: bytes) -> Any:
         got = f"{error} (line {error.lineno + 1})"
         cause: Exception = error
     except Exception as error:  # the library has no error of its own for damaged bytes
-        got = f"{error}" or type(error).__name__
+        got = str(getattr(error, "strerror", None) or error) or type(error).__name__
         cause = error
     raise InputError(
         f"{path} must be a .{kind} catalog, got {' '.join(got.split())[:200]}. "
