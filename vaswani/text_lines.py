@@ -111,6 +111,8 @@ def line_blocks(
         for block in _byte_blocks(read):
             if number == 1 and encoding == "utf-8":
                 block = block.removeprefix(codecs.BOM_UTF8)
+                if not block:
+                    return  # a file of nothing but the mark is empty
             block = block.removesuffix(b"\n")
             texts: list[str | None] = []
             try:
