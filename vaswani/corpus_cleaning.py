@@ -1,7 +1,7 @@
 """Sentence pairs through filters: what stays, what goes and why.
 
-    Cleaner            runs filters over blocks of pairs, and counts
-    clean_pairs        the same for a corpus in memory
+Cleaner            runs filters over blocks of pairs, and counts
+clean_pairs        the same for a corpus in memory
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """Which of very many hashes came before, in little more memory than the hashes themselves.
 
-    SeenHashes         tells of each hash whether it is the first of its kind
+SeenHashes         tells of each hash whether it is the first of its kind
 """
 
 import numpy as np

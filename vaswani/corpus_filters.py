@@ -29,10 +29,9 @@ from vaswani.text_folding import (
     TextBlock,
     fold_texts,
     hash_texts,
-    letter_table,
     space_table,
-    word_character_table,
     width_table,
+    word_character_table,
 )
 
 Objections = NDArray[np.bool_]
@@ -276,7 +275,7 @@ class Language(Filter):
         rank = _identifier().rank
         result = ~left
         for side, code in zip(block.sides, self.codes, strict=True):
-            for place in np.flatnonzero(~result & (side.lengths >= self.least_characters)):
+            for place in np.flatnonzero(~result & (side.lengths >= self.least_characters)).tolist():
                 result[place] = dict(rank(side.texts[place]))[code] < self.least
         return result
 

@@ -99,9 +99,9 @@ def hash_texts(texts: Iterable[str]) -> NDArray[np.uint64]:
     Two of n different texts have the same bits with a probability of about n squared / 2**65:
     one in a million for 6 million texts, one in 4,000 for 100 million.
     """
-    blake = hashlib.blake2b
-    digests = [blake(text.encode("utf-8", "surrogatepass"), digest_size=8).digest() for text in texts]
-    return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
+    encoded = (text.encode("utf-8", "surrogatepass") for text in texts)
+    digests = b"".join(hashlib.blake2b(each, digest_size=8).digest() for each in encoded)
+    return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
 
 
 def table_of(value: Callable[[str], int]) -> CharacterTable:
