@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 CharacterTable = NDArray[np.uint8]
 
-_CODE_POINTS = 0x110000
+CODE_POINTS = 0x110000
 # Above it lie variation selectors, private use and nothing: no letters, marks or numbers.
 _LAST_ASSIGNED = 0x40000
 _SEPARATOR = "\0"
@@ -106,7 +106,7 @@ def hash_texts(texts: Iterable[str]) -> NDArray[np.uint64]:
 
 def table_of(value: Callable[[str], int]) -> CharacterTable:
     """A table with the value of each character, 0 where none can be assigned."""
-    table = np.zeros(_CODE_POINTS, dtype=np.uint8)
+    table = np.zeros(CODE_POINTS, dtype=np.uint8)
     table[:_LAST_ASSIGNED] = [value(chr(code)) for code in range(_LAST_ASSIGNED)]
     table.flags.writeable = False
     return table
@@ -149,7 +149,7 @@ _KEPT, _NUMBER = 1, 2
 @lru_cache(maxsize=1)
 def _folding_table() -> CharacterTable:
     categories = category_table()
-    table = np.zeros(_CODE_POINTS, dtype=np.uint8)
+    table = np.zeros(CODE_POINTS, dtype=np.uint8)
     table[(categories == ord("L")) | (categories == ord("M"))] = _KEPT
     table[categories == ord("N")] = _NUMBER
     table[_UNSEEN_MARKS] = 0
