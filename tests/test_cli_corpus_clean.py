@@ -14,7 +14,7 @@ ROWS = [
     ("the bridge is open!", "die Brücke ist offen"),
     (
         "A short text",
-        "Ein sehr langer Text, der viel mehr sagt als jener, der neben ihm steht, wohl.",
+        "Ein sehr langer Text, der viel mehr sagt als jener, der neben ihm steht.",
     ),
     ("Page 12: maps", "Seite 12: Karten"),
     ("The bridge is open.", "Die Brücke ist offen."),
@@ -136,8 +136,7 @@ def test_split_parts_the_pairs_without_loss(
     assert written == sorted([s.strip(), t] for s, t in ROWS)
     # The order within a split is that of the corpus.
     order = [[s.strip(), t] for s, t in ROWS]
-    places = [order.index(row) for row in parts["train.tsv"]]
-    assert places == sorted(places)
+    assert parts["train.tsv"] == [row for row in order if row in parts["train.tsv"]]
     assert "validation  2" in capsys.readouterr().out
     assert main(["corpus", "split", *words, "--test", "1", "--validation", "0", "--overwrite"]) == 0
     assert {path.name for path in folder.iterdir()} == {"train.tsv", "test.tsv"}
@@ -152,7 +151,7 @@ def test_stats_prints_counts_outliers_and_draws(
     assert main(["corpus", "stats", *words, "--examples", "1"]) == 0
     out = capsys.readouterr().out
     assert "8 pairs; skipped 1 (1 blank)" in out
-    assert "pair 5: 15 words" in out and "pair 1: 3 times" in out
+    assert "pair 5: 14 words" in out and "pair 1: 3 times" in out
     assert "U+00A0 NO-BREAK SPACE 1" in out
     assert picture.read_bytes().startswith(b"\x89PNG")
     summary = json.loads(figures.read_text(encoding="utf-8"))
@@ -171,8 +170,8 @@ def test_stats_spells_out_what_a_terminal_would_obey(
 
 
 def test_stats_counts_tokens_of_a_tokenizer(
-    corpus: Path, saved_model: Path, capsys: pytest.CaptureFixture
+    corpus: Path, tiny_folder: Path, capsys: pytest.CaptureFixture
 ) -> None:
-    words = ["--data", str(corpus), *LANGUAGES, "--model", str(saved_model)]
+    words = ["--data", str(corpus), *LANGUAGES, "--model", str(tiny_folder)]
     assert main(["corpus", "stats", *words]) == 0
     assert "en tokens" in capsys.readouterr().out
