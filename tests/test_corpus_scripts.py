@@ -16,6 +16,8 @@ from vaswani.corpus_scripts import script_letters, script_table, scripts_of
         ("ru", {"Cyrl"}),
         ("sr", {"Cyrl"}),
         ("sr-Latn", {"Latn"}),
+        ("sr@latin", {"Latn"}),
+        ("de_DE.UTF-8", {"Latn"}),
         ("sr_Latn_RS", {"Latn"}),
         ("ja", {"Hani", "Hira", "Kana"}),
         ("ko", {"Hang", "Hani"}),

@@ -292,7 +292,7 @@ def _offline(*_: Any, **__: Any) -> None:
         ({"target": "en"}, "must be two different language codes, got 'en' and 'en'"),
         ({"source": ""}, "must be two different language codes"),
         ({"bad_lines": "ignore"}, "`bad_lines` must be error or skip, got 'ignore'"),
-        ({"format": "xml"}, "`format` must be tsv or jsonl for one file, got 'xml'"),
+        ({"format": "xml"}, r"`format` must be one of tsv, .*tmx.* for one file, got 'xml'"),
         ({"target_column": 1}, "must be two different numbers from 1 up, got 1 and 1"),
         ({"data": ["a", "b", "c"]}, "`data` must be one file or a pair of files, got 3"),
         ({"data": 7}, "`data` must be a path.*got int"),

@@ -75,7 +75,7 @@ def may_import(name: str, other: str) -> bool:
     if name in TRAINING or name.startswith("training_"):
         return other != "cli" and not other.startswith("demo_")
     if is_corpus(name):
-        return is_corpus(other) or other in {"errors", "vocabulary", *HUB_FILES}
+        return is_corpus(other) or other in {"errors", "output_folder", "vocabulary", *HUB_FILES}
     return other in {"errors", *HUB_FILES, *EXTRA.get(name, ())}
 
 

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vaswani.corpus_duplicates import SeenHashes
+from vaswani.corpus_languages import language_tag
 from vaswani.corpus_readers import Pairs
 from vaswani.corpus_scripts import script_letters, scripts_of
 from vaswani.errors import InputError
@@ -263,7 +264,7 @@ class Language(Filter):
 
     def prepare(self, source: str, target: str) -> None:
         known = _identifier().labels
-        self.codes = tuple(re.split("[-_]", code.lower())[0] for code in (source, target))
+        self.codes = tuple(language_tag(code).split("-")[0] for code in (source, target))
         for given, code in zip((source, target), self.codes, strict=True):
             if code not in known:
                 raise InputError(

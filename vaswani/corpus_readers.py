@@ -4,12 +4,15 @@
     READERS            format name -> function that yields blocks of pairs
     format_of          the format that a file's name tells
 
-The rules of text, the same for every format; those of lines and bytes are in `text_lines`:
+The rules of text, the same for every format; those of lines and bytes are in `text_lines`, those of
+XML in `tmx`, those of catalogs in `gettext_catalogs` and `corpus_messages`:
 
 - There is no quoting, no entity is decoded, no normal form applied (the tokenizer does that).
 - A text loses its NUL characters and its leading and trailing white space (`str.strip`) alone.
 - A blank line, or a pair with an empty side, is always skipped and counted. A malformed line is an
   error, or with `bad_lines="skip"` skipped and counted.
+- In TMX and catalogs a text of several lines becomes one line; a JSON text keeps its line breaks.
+- A translation unit gives one pair: the first text of each language. Further ones are counted.
 """
 
 import json
@@ -20,13 +23,25 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+from vaswani.compressed_files import plain_suffix
+from vaswani.corpus_languages import language_matches
 from vaswani.errors import InputError
-from vaswani.text_lines import BadLines, ReadReport, clean_text, line_blocks
+from vaswani.gettext_catalogs import read_catalog
+from vaswani.text_lines import BadLines, ReadReport, clean_text, joined_lines, line_blocks
+from vaswani.tmx import Variant, units
 
 Pairs = tuple[list[str], list[str]]  # as many source texts as target texts
 
 BLOCK_PAIRS = 1 << 16
-_SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"}  # any other is read as tsv
+# Any other is read as tsv.
+SUFFIXES = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".tmx": "tmx",
+    ".po": "po",
+    ".mo": "mo",
+}
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -186,17 +201,95 @@ def _read_aligned(paths: list[Path], request: ReadRequest) -> Iterator[Pairs]:
         number += len(source_lines)
 
 
+def _read_tmx(paths: list[Path], request: ReadRequest) -> Iterator[Pairs]:
+    (path,) = paths
+    # A text in en-GB serves the side that asks for en-GB, not that which asks for any English.
+    sides = sorted((request.source, request.target), key=len, reverse=True)
+    pairs: Pairs = ([], [])
+    languages: set[str] = set()
+    found_any = False
+    for unit in units(path):
+        found: dict[str, Variant] = {}
+        for variant in unit.variants:
+            languages.add(variant.language)
+            side = next((s for s in sides if language_matches(s, variant.language)), None)
+            if side in found:
+                request.report.skipped["further variant of a language"] += 1
+            elif side is not None:
+                found[side] = variant
+        if len(found) < 2:
+            request.report.skipped["without the language"] += 1
+            continue
+        found_any = True
+        _add_variants(pairs, found, request)
+        if len(pairs[0]) == BLOCK_PAIRS:
+            yield pairs
+            pairs = ([], [])
+    yield pairs
+    if languages and not found_any:
+        raise InputError(
+            f"`source` and `target` must be languages of {path}, got {request.source!r} and "
+            f"{request.target!r}. No unit has both; there are {_listed(languages)}."
+        )
+
+
+def _add_variants(pairs: Pairs, found: dict[str, Variant], request: ReadRequest) -> None:
+    texts = []
+    for code in (request.source, request.target):
+        text = clean_text(found[code].text)
+        texts.append(joined_lines(text))
+        request.report.changed["joined to one line"] += texts[-1] != text
+        request.report.changed["without inline codes"] += found[code].codes > 0
+    request.report.changed = +request.report.changed
+    request.add(pairs, *texts)
+
+
+def _listed(languages: set[str]) -> str:
+    """The first of them, for a message."""
+    shown = sorted(map(repr, languages))
+    return ", ".join(shown[:20]) + (" and others" if len(shown) > 20 else "")
+
+
+def _catalog_reader(kind: str) -> Callable[[list[Path], ReadRequest], Iterator[Pairs]]:
+    def read(paths: list[Path], request: ReadRequest) -> Iterator[Pairs]:
+        (path,) = paths
+        catalog = read_catalog(path, kind)
+        # Messages and translations, in either direction.
+        for forward in (True, False):
+            codes = (request.source, request.target)[:: 1 if forward else -1]
+            if language_matches(codes[0], catalog.source_language) and (
+                not catalog.language or language_matches(codes[1], catalog.language)
+            ):
+                break
+        else:
+            raise InputError(
+                f"`source` and `target` must be the languages of {path}, which are "
+                f"{catalog.source_language!r} and {catalog.language or 'unknown'!r}, "
+                f"got {request.source!r} and {request.target!r}."
+            )
+        request.report.skipped += catalog.skipped
+        request.report.changed += catalog.changed
+        pairs: Pairs = ([], [])
+        for pair in catalog.pairs:
+            request.add(pairs, *pair[:: 1 if forward else -1])
+        yield pairs
+
+    return read
+
+
 READERS: dict[str, Callable[[list[Path], ReadRequest], Iterator[Pairs]]] = {
     "tsv": _read_tsv,
     "jsonl": _read_json_lines,
     "aligned": _read_aligned,
+    "tmx": _read_tmx,
+    "po": _catalog_reader("po"),
+    "mo": _catalog_reader("mo"),
 }
 
 
 def format_of(path: Path) -> str:
     """The format that the suffix of a file tells, that of compression aside."""
-    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
-    return _SUFFIXES.get(suffixes[-1] if suffixes else "", "tsv")
+    return SUFFIXES.get(plain_suffix(path), "tsv")
 
 
 def _excerpt(value: object) -> str:

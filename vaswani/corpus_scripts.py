@@ -12,6 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from vaswani.corpus_languages import language_tag
 from vaswani.text_folding import CharacterTable, letter_table
 
 # What the codes of several scripts at once stand for.
@@ -22,6 +23,8 @@ _SEVERAL = {
     "Hrkt": {"Hira", "Kana"},
     "Kore": {"Hang", "Hani"},
 }
+# Scripts as locales name them, after an @.
+_MODIFIERS = {"latin": "Latn", "cyrillic": "Cyrl", "devanagari": "Deva", "arabic": "Arab"}
 # Letters that several scripts share, such as the Japanese mark of a long vowel.
 SHARED = ("Zyyy", "Zinh", "Zzzz")
 
@@ -42,16 +45,17 @@ def scripts_of(language: str) -> frozenset[str]:
     """The ISO 15924 codes of the scripts that a language is written in; empty if none is known.
 
     Args:
-        language: such as `de`, `zh_TW`, `pt-BR`, `deu`, or `sr-Latn`, which names a script itself.
+        language: such as `de`, `zh_TW`, `pt-BR`, `deu`, or `sr-Latn` and `sr@latin`, which name a
+            script themselves.
     """
     from babel.core import get_global
 
-    parts = language.replace("-", "_").split("_")
-    named = [part.title() for part in parts[1:] if len(part) == 4 and part.isalpha()]
-    base = parts[0].lower()
+    base, *parts = language_tag(language).split("-")
+    named = [_MODIFIERS.get(part, part).title() for part in parts]
+    named = [code for code in named if len(code) == 4 and code.isalpha()]
     base = get_global("language_aliases").get(base, base).split("_")[0]
     likely = get_global("likely_subtags")
-    region = "_".join([base, *(part.upper() for part in parts[1:2])])
+    region = "_".join([base, *(part.upper() for part in parts[:1])])
     full = likely.get(region) or likely.get(base)
     if named:
         code = named[0]

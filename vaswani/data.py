@@ -17,9 +17,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vaswani.compressed_files import plain_suffix
 from vaswani.corpus_readers import (
     BLOCK_PAIRS,
     READERS,
+    SUFFIXES,
     Pairs,
     ReadRequest,
     format_of,
@@ -48,7 +50,7 @@ __all__ = [
 ]
 
 _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*(:[\w.-]+(:[\w.-]+)?)?")
-_FILE_SUFFIXES = {".tsv", ".txt", ".csv", ".jsonl", ".ndjson", ".json"}
+_FILE_SUFFIXES = {".tsv", ".txt", ".csv", *SUFFIXES}
 
 logger = logging.getLogger(__name__)
 
@@ -71,10 +73,12 @@ def load_parallel(
     Args:
         data: a file; a pair of line-aligned files, the source first; a folder written by
             `save_to_disk`; a Hub dataset `owner/name`, `owner/name:configuration` or
-            `owner/name:configuration:split`; or a `datasets.Dataset`. Files may be gzipped.
+            `owner/name:configuration:split`; or a `datasets.Dataset`. Files may be packed with
+            gzip, xz or zstd.
         source: language code of the source, a key of the result and of every record read.
         target: language code of the target, likewise.
-        format: `tsv` or `jsonl`; `None` goes by the file name (.jsonl, .ndjson, .json; else tsv).
+        format: `tsv`, `jsonl`, `tmx`, `po` or `mo`; `None` goes by the file name (.jsonl, .ndjson,
+            .json, .tmx, .po, .mo; else tsv).
         source_column: column of a tab-separated file that holds the source, counted from 1.
         target_column: the same for the target. Other columns are ignored.
         split: which split of a folder, or of a Hub dataset that names none, to read.
@@ -86,7 +90,7 @@ def load_parallel(
         A dataset with the one column `translation`, a `datasets.Translation` of both codes.
 
     Raises:
-        InputError: for a malformed line, unequal files, damaged gzip or no pairs at all.
+        InputError: for a malformed line, unequal or damaged files, or no pairs at all.
         FileNotFoundError: if there is no such file, folder or Hub dataset.
     """
     report = ReadReport() if report is None else report
@@ -182,7 +186,8 @@ def _read_files(paths: list[Path], format: str | None, request: ReadRequest) -> 
     elif format is None:
         format = "aligned"
     if format not in READERS or (format == "aligned") != (len(paths) == 2):
-        allowed = "aligned for two files" if len(paths) == 2 else "tsv or jsonl for one file"
+        single = ", ".join(name for name in READERS if name != "aligned")
+        allowed = "aligned for two files" if len(paths) == 2 else f"one of {single} for one file"
         raise InputError(f"`format` must be {allowed}, got {format!r}.")
     for path in paths:
         check_file(path)
@@ -205,8 +210,7 @@ def _read_dataset(dataset: "datasets.Dataset", name: str, request: ReadRequest) 
 
 def is_on_hub(data: str) -> bool:
     """Whether `data` names a dataset of the Hub, not a file or folder."""
-    suffix = Path(data.removesuffix(".gz")).suffix.lower()
-    looks_so = bool(_HUB_ID.fullmatch(data)) and suffix not in _FILE_SUFFIXES
+    looks_so = bool(_HUB_ID.fullmatch(data)) and plain_suffix(data) not in _FILE_SUFFIXES
     return looks_so and not Path(data).exists()
 
 

@@ -1,10 +1,12 @@
 """Turns the bytes of a text file into lines, and says which line breaks a rule.
 
-The one place that knows compression, encodings and line ends. What a line holds is left to `data`.
+The one place that knows encodings and line ends. What a line holds is left to `corpus_readers`,
+packed files to `compressed_files`.
 
     read_lines            cleaned lines of one file or stream, for translating
     line_blocks           numbered blocks of lines, for the readers of `data`
     clean_text            what is done to every text, in training and in translation alike
+    joined_lines          a text of several lines as one
     ReadReport            how many pairs were read, and what was skipped, by reason
     check_file, checked_encoding
 
@@ -14,20 +16,22 @@ The one place that knows compression, encodings and line ends. What a line holds
 """
 
 import codecs
-import gzip
-import zlib
+import re
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Literal
 
+from vaswani.compressed_files import opened_for_reading
 from vaswani.errors import InputError
 
 BadLines = Literal["error", "skip"]
 
 _BLOCK_BYTES = 1 << 23
+_BREAK = re.compile(r"[\t\n\r]")
+_WHITE_SPACE = re.compile(r"\s+")
 
 
 @dataclass
@@ -38,17 +42,20 @@ class ReadReport:
         pairs: pairs kept.
         skipped: lines or records left out, by reason.
         removed_nul: NUL characters taken out of texts.
+        changed: texts that were kept but altered, by what was done.
     """
 
     pairs: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
     removed_nul: int = 0
+    changed: Counter[str] = field(default_factory=Counter)
 
     def __str__(self) -> str:
         parts = [f"{self.pairs:,} pairs"]
-        if self.skipped:
-            reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.skipped.items())
-            parts.append(f"skipped {sum(self.skipped.values()):,} ({reasons})")
+        for verb, counts in (("skipped", self.skipped), ("changed", self.changed)):
+            if counts:
+                reasons = ", ".join(f"{count:,} {reason}" for reason, count in counts.items())
+                parts.append(f"{verb} {sum(counts.values()):,} ({reasons})")
         if self.removed_nul:
             parts.append(f"removed {self.removed_nul:,} NUL characters")
         return "; ".join(parts)
@@ -57,6 +64,15 @@ class ReadReport:
 def clean_text(text: str) -> str:
     """The text without NUL characters and without white space at its ends."""
     return text.replace("\0", "").strip()
+
+
+def joined_lines(text: str) -> str:
+    """The text with each run of white space that holds a tab, `\\n` or `\\r` as one space."""
+    return _WHITE_SPACE.sub(_joined, text) if _BREAK.search(text) else text
+
+
+def _joined(space: re.Match[str]) -> str:
+    return " " if _BREAK.search(space[0]) else space[0]
 
 
 def read_lines(
@@ -68,7 +84,7 @@ def read_lines(
     stream are handed out as soon as they arrive.
 
     Args:
-        lines: a path, possibly to a gzip file, or a stream of bytes such as `sys.stdin.buffer`.
+        lines: a path, possibly to a packed file, or a stream of bytes such as `sys.stdin.buffer`.
         encoding: how bytes become text.
         name: what error messages call a stream; `None` is its own name.
 
@@ -91,8 +107,8 @@ def line_blocks(
 ) -> Iterator[tuple[int, list[str | None]]]:
     """Yields the number of a block's first line and its lines, `None` for an undecodable one."""
     number = 1
-    with _opened(Path(lines)) if isinstance(lines, str | Path) else nullcontext(lines) as stream:
-        for block in _byte_blocks(stream):
+    with _reading(lines) as read:
+        for block in _byte_blocks(read):
             if number == 1 and encoding == "utf-8":
                 block = block.removeprefix(codecs.BOM_UTF8)
             block = block.removesuffix(b"\n")
@@ -128,11 +144,18 @@ def _decoded(line: bytes, name: str, number: int, encoding: str, bad_lines: BadL
         ) from None
 
 
-def _byte_blocks(stream: BinaryIO) -> Iterator[bytes]:
+@contextmanager
+def _reading(lines: str | Path | BinaryIO) -> Iterator[Callable[[int], bytes]]:
+    if isinstance(lines, str | Path):
+        with opened_for_reading(Path(lines)) as stream:
+            yield stream.read
+    else:
+        # read1 hands over what has arrived; files need no haste.
+        yield getattr(lines, "read1", lines.read)
+
+
+def _byte_blocks(read: Callable[[int], bytes]) -> Iterator[bytes]:
     """Yields the bytes in blocks of whole lines, none of them empty."""
-    # read1 hands over what has arrived; on gzip it returns crumbs, and files need no haste.
-    live = None if isinstance(stream, gzip.GzipFile) else getattr(stream, "read1", None)
-    read = live or stream.read
     pending: list[bytes] = []
     while data := read(_BLOCK_BYTES):
         end = data.rfind(b"\n") + 1
@@ -143,23 +166,6 @@ def _byte_blocks(stream: BinaryIO) -> Iterator[bytes]:
             pending.append(data[end:])
     if pending:
         yield b"".join(pending)
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
-    """Opens a file, through gzip if its name or its first bytes say so."""
-    with path.open("rb") as raw:
-        if path.suffix.lower() != ".gz" and raw.peek(2)[:2] != b"\x1f\x8b":
-            yield raw
-            return
-        try:
-            with gzip.GzipFile(fileobj=raw) as unpacked:
-                yield unpacked  # type: ignore[misc]
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise InputError(
-                f"{path} must be whole, got truncated or damaged gzip ({error}). "
-                "Fetch or compress it again."
-            ) from error
 
 
 def check_file(path: Path) -> None:

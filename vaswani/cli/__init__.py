@@ -33,14 +33,20 @@ COMMANDS = {
     "average": "average the weights of checkpoints into one model",
     "evaluate": "measure BLEU, chrF and perplexity of a model or of translations",
     "presets": "list the models that have a name, every row of the paper's Table 3 among them",
-    "corpus": "clean, count and split parallel text",
+    "corpus": "convert, clean, count and split parallel text; find some in installed packages",
     "plot": "draw attention, positions or the learning rate",
     "demo": "show the whole way on a generated corpus, in minutes",
 }
 
 _HELP = ("-h", "--help", "help")
 # The extra that brings a package, where it isn't `train`.
-_EXTRAS = {"matplotlib": "plot", "fontTools": "data", "babel": "data"}
+_EXTRAS = {
+    "matplotlib": "plot",
+    "fontTools": "data",
+    "babel": "data",
+    "defusedxml": "data",
+    "zstandard": "data",
+}
 
 _DESCRIPTION = """\
 usage: vaswani COMMAND [options]

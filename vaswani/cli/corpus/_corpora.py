@@ -20,12 +20,18 @@ class CorpusArguments:
     data: list[str] = field(
         metadata={
             "metavar": "CORPUS",
-            "help": "a .tsv or .jsonl file, SOURCE_FILE,TARGET_FILE, or a dataset of the Hub; "
-            "several are read one after the other",
+            "help": "a file (.tsv, .jsonl, .tmx, .po, .mo), SOURCE_FILE,TARGET_FILE, a folder of "
+            "`datasets` or a dataset of the Hub; several are read one after the other",
         }
     )
     source: str = field(metadata={"metavar": "CODE", "help": "source language, such as en"})
     target: str = field(metadata={"metavar": "CODE", "help": "target language, such as de"})
+    format: str | None = field(
+        default=None,
+        metadata={
+            "help": "format of the files: tsv, jsonl, tmx, po, mo (default: by the name of each)"
+        },
+    )
     source_column: int = field(
         default=1, metadata={"help": "column of the source in a .tsv file, from 1"}
     )
@@ -53,6 +59,7 @@ class CorpusArguments:
                 corpus_of(word),
                 source=self.source,
                 target=self.target,
+                format=self.format,
                 source_column=self.source_column,
                 target_column=self.target_column,
                 encoding=self.encoding,
@@ -73,6 +80,6 @@ class CorpusArguments:
 
 
 def print_skipped(report: ReadReport) -> None:
-    """Tells on stderr, in one line, what reading left out, if anything."""
-    if report.skipped or report.removed_nul:
+    """Tells on stderr, in one line, what reading left out or changed, if anything."""
+    if report.skipped or report.removed_nul or report.changed:
         print(f"Reading: {report}.", file=sys.stderr)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from vaswani.cli._model import check_writable, written_whole
 from vaswani.cli.corpus._corpora import CorpusArguments, print_skipped
-from vaswani.cli.corpus._writing import open_writer, tsv_lines
+from vaswani.cli.corpus.convert import OutputArguments, print_written
 from vaswani.errors import InputError
-from vaswani.text_lines import ReadReport
+from vaswani.text_lines import ReadReport, joined_lines
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,17 +29,17 @@ Dropped = tuple[Sequence[int], Sequence[str], Sequence[str], Sequence[str]]
 
 @dataclass
 class CleanArguments:
-    """What to drop, and where the rest goes."""
+    """What to drop."""
 
     _argument_group_name = "cleaning"
 
-    output: str = field(metadata={"metavar": "FILE", "help": "file of the pairs that are kept"})
     dropped: str | None = field(
         default=None,
         metadata={
             "metavar": "FILE",
             "help": "file of the dropped pairs, each with the filter and its number among the "
-            "pairs read: tab-separated, or JSON lines if the name ends in .jsonl",
+            "pairs read: tab-separated, a text as one line, or JSON lines if the name ends in "
+            ".jsonl",
         },
     )
     filters: list[str] = field(
@@ -55,16 +55,11 @@ class CleanArguments:
         from vaswani.corpus_filters import parse_filters
 
         parse_filters(self.filters)
-        check_writable(self.output)
         if self.dropped is not None:
             check_writable(self.dropped)
-            if Path(self.dropped).resolve() == Path(self.output).resolve():
-                raise InputError(
-                    f"`--dropped` must be another file than `--output`, got {self.dropped} twice."
-                )
 
 
-ARGUMENTS = (CorpusArguments, CleanArguments)
+ARGUMENTS = (CorpusArguments, CleanArguments, OutputArguments)
 EXAMPLES = """
 vaswani corpus clean --data raw.tsv.gz --source en --target de --output kept.tsv
 vaswani corpus clean --data raw.tsv --source en --target de --output kept.tsv --dropped dropped.tsv
@@ -73,10 +68,15 @@ vaswani corpus clean --data a.tsv b.en,b.de --source en --target de --output kep
 """
 
 
-def run(corpus: CorpusArguments, cleaning: CleanArguments) -> int:
+def run(corpus: CorpusArguments, cleaning: CleanArguments, output: OutputArguments) -> int:
     """Prints a table of counts by filter; see `--help`."""
     from vaswani.corpus_cleaning import Cleaner
 
+    paths = {Path(path).resolve() for path in (output.output, *output.output.split(","))}
+    if cleaning.dropped is not None and Path(cleaning.dropped).resolve() in paths:
+        raise InputError(
+            f"`--dropped` must be another file than `--output`, got {cleaning.dropped} twice."
+        )
     cleaner = Cleaner(cleaning.filters, source=corpus.source, target=corpus.target)
     report = ReadReport()
     record = (
@@ -84,17 +84,15 @@ def run(corpus: CorpusArguments, cleaning: CleanArguments) -> int:
         if cleaning.dropped is None
         else _open_record(cleaning.dropped, corpus.source, corpus.target)
     )
-    with (
-        record as write_dropped,
-        open_writer(cleaning.output, corpus.source, corpus.target) as write_kept,
-    ):
+    with record as write_dropped, output.opened(corpus.source, corpus.target) as writer:
         for pairs in corpus.blocks(report):
             first = cleaner.read + 1
             verdicts = cleaner.judge(pairs)
-            write_kept(_chosen(pairs, verdicts < 0))
+            writer.write(_chosen(pairs, verdicts < 0))
             if write_dropped is not None:
                 write_dropped(_dropped(pairs, verdicts, cleaner.names, first))
     print_skipped(report)
+    print_written(writer.report)
     print("\n".join(cleaner.table()))
     return 0
 
@@ -124,8 +122,9 @@ def _open_record(path: str, source: str, target: str) -> Iterator[Callable[[Drop
     with written_whole(path) as stream:
 
         def write_lines(dropped: Dropped) -> None:
-            numbers, sources, targets, reasons = dropped
-            stream.write(tsv_lines(path, (sources, targets, reasons, list(map(str, numbers)))))
+            for number, *texts, reason in zip(*dropped, strict=True):
+                source, target = map(joined_lines, texts)
+                stream.write(f"{source}\t{target}\t{reason}\t{number}\n")
 
         def write_records(dropped: Dropped) -> None:
             for number, *texts, reason in zip(*dropped, strict=True):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vaswani.cli.corpus._corpora import CorpusArguments, print_skipped
-from vaswani.cli.corpus._writing import open_writer
+from vaswani.cli.corpus.convert import print_written
 from vaswani.errors import InputError
 from vaswani.output_folder import check_free, written_aside
 from vaswani.text_lines import ReadReport
@@ -124,11 +124,13 @@ def _write_splits(corpus: CorpusArguments, splits: "NDArray[np.int8]", folder: P
     Raises:
         InputError: if the corpus has changed in between.
     """
+    from vaswani.corpus_writers import corpus_writer
+
     report = ReadReport()
     with ExitStack() as stack:
         writers = {
             number: stack.enter_context(
-                open_writer(folder / _FILES[number], corpus.source, corpus.target)
+                corpus_writer(folder / _FILES[number], source=corpus.source, target=corpus.target)
             )
             for number in sorted(set(splits.tolist()))
         }
@@ -136,11 +138,13 @@ def _write_splits(corpus: CorpusArguments, splits: "NDArray[np.int8]", folder: P
         for sources, targets in corpus.blocks(report):
             part = splits[start : start + len(sources)]
             start += len(sources)
-            for number, write in writers.items():
+            for number, writer in writers.items():
                 places = (part == number).nonzero()[0].tolist()
-                write(([sources[k] for k in places], [targets[k] for k in places]))
+                writer.write(([sources[k] for k in places], [targets[k] for k in places]))
     if start != len(splits):
         raise InputError(
             f"`--data` must stay as it is while it is read twice, got {len(splits):,} pairs and "
             f"then {start:,}. Write what comes through a pipe to a file first."
         )
+    for writer in writers.values():
+        print_written(writer.report)
