@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from vaswani.cli._model import check_writable, written_whole
 from vaswani.cli.corpus._corpora import CorpusArguments, print_skipped
 from vaswani.cli.corpus.convert import OutputArguments, print_written
+from vaswani.corpus_filters import FILTERS, parse_filters
 from vaswani.errors import InputError
 from vaswani.text_lines import ReadReport, joined_lines
 
@@ -46,14 +47,12 @@ class CleanArguments:
         default_factory=lambda: ["default"],
         metadata={
             "metavar": "FILTER",
-            "help": "filters in their order, with settings as in length-ratio:most=2.5; "
-            "`default` is all but `language`",
+            "help": f"filters in their order, with settings as in length-ratio:most=2.5, of "
+            f"{', '.join(FILTERS)}; `default` is all but language",
         },
     )
 
     def __post_init__(self) -> None:
-        from vaswani.corpus_filters import parse_filters
-
         parse_filters(self.filters)
         if self.dropped is not None:
             check_writable(self.dropped)
