@@ -34,6 +34,7 @@ EXTRA: dict[str, set[str]] = {
     "attention_maps": {"text_lines"},
     "attention_panels": {"attention_maps", "plot_fonts"},
     "attention_pictures": {"attention_maps", "attention_panels"},
+    "length_pictures": {"plot_fonts"},
     "plotting": {"attention_maps", "attention_pictures", "optimization"},
 }
 # Parallel text, from bytes to pairs: these may import one another and the vocabulary.

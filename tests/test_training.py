@@ -21,7 +21,7 @@ from training_material import (
 from transformers import TrainerCallback
 
 from vaswani.errors import InputError
-from vaswani.training_data import TokenizedPairs, hold_out
+from vaswani.training_data import TokenizedPairs
 
 
 def test_updates_use_the_rates_of_the_paper(tmp_path: Path) -> None:
@@ -343,14 +343,3 @@ def test_other_schedule_is_taken_when_the_papers_is_off(tmp_path: Path) -> None:
     run.add_callback(watch)
     run.train()
     assert watch.rates == pytest.approx([0.01] * 6)
-
-
-def test_held_out_pairs_are_not_trained_on() -> None:
-    sources = [f"s{k % 40}" for k in range(100)]
-    targets = [f"t{k % 40}" for k in range(100)]
-    held = hold_out(sources, targets, 10)
-    assert held == hold_out(sources, targets, 10)
-    assert len(held.validation) == 10
-    chosen = {sources[k] for k in held.validation}
-    assert chosen.isdisjoint(sources[k] for k in held.training)
-    assert len(held.training) + len(held.validation) + held.dropped == 100

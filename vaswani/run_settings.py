@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from vaswani.configuration_vaswani import VaswaniConfig, presets
+from vaswani.corpus_filters import parse_filters
 from vaswani.errors import InputError
 from vaswani.vocabulary import VOCABULARY_MODELS, check_vocab_size
 
@@ -64,6 +65,13 @@ class DataArguments:
         default=None,
         metadata={"help": "pairs that the finished model is measured on, in the same forms"},
     )
+    filters: list[str] = field(
+        default_factory=list,
+        metadata={
+            "help": "leave out training pairs that these filters object to, as `vaswani corpus "
+            "clean` does: default, or names such as length-ratio:most=2.5",
+        },
+    )
     max_tokens: int = field(
         default=256, metadata={"help": "leave out training pairs with more tokens on a side"}
     )
@@ -94,6 +102,7 @@ class DataArguments:
     )
 
     def __post_init__(self) -> None:
+        parse_filters(self.filters)
         if self.max_tokens < 1:
             raise InputError(f"`max_tokens` must be at least 1, got {self.max_tokens}.")
         if self.max_pairs is not None and self.max_pairs < 1:

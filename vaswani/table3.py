@@ -25,6 +25,7 @@ from typing import Any
 from transformers import set_seed
 
 from vaswani.configuration_vaswani import VaswaniConfig
+from vaswani.corpus_splits import hold_out
 from vaswani.data import load_parallel
 from vaswani.demo_corpus import generate
 from vaswani.errors import InputError
@@ -34,7 +35,7 @@ from vaswani.parameter_counts import count_parameters
 from vaswani.preset_settings import PRESET_SETTINGS
 from vaswani.training import VaswaniTrainer
 from vaswani.training_arguments import VaswaniTrainingArguments
-from vaswani.training_data import TokenizedPairs, hold_out
+from vaswani.training_data import TokenizedPairs
 from vaswani.vocabulary import train_tokenizer
 
 _RESULTS = "results.jsonl"

@@ -9,10 +9,12 @@ encode_to_evaluate     pairs that are only measured on
 from dataclasses import dataclass, field
 from typing import Any
 
+from vaswani.corpus_cleaning import clean_pairs
+from vaswani.corpus_splits import hold_out
 from vaswani.data import is_on_hub, load_parallel
 from vaswani.errors import InputError
 from vaswani.run_settings import DataArguments
-from vaswani.training_data import TokenizedPairs, hold_out
+from vaswani.training_data import TokenizedPairs
 
 _LARGEST_HOLD_OUT = 1000
 
@@ -45,6 +47,10 @@ def read_corpus(arguments: DataArguments, say: Any, *, fetch: bool) -> Corpus:
         for paths in (arguments.validation_data, arguments.test_data)
     )
     sources, targets = _load(arguments, arguments.data)
+    if arguments.filters:
+        languages = {"source": arguments.source, "target": arguments.target}
+        (sources, targets), cleaner = clean_pairs(sources, targets, arguments.filters, **languages)
+        say(f"{cleaner}.")
     if arguments.max_pairs is not None and arguments.max_pairs < len(sources):
         say(f"Only the first {arguments.max_pairs:,} of {len(sources):,} pairs are used.")
         sources, targets = sources[: arguments.max_pairs], targets[: arguments.max_pairs]
@@ -67,7 +73,7 @@ def read_corpus(arguments: DataArguments, say: Any, *, fetch: bool) -> Corpus:
     say(
         f"{len(held.training):,} pairs to train on; {len(held.validation):,} pairs of the same "
         "data held out to validate on"
-        + (f"; {held.dropped:,} equal to one of those left out." if held.dropped else ".")
+        + (f"; {held.dropped:,} with the target of one of those left out." if held.dropped else ".")
     )
     return corpus
 

@@ -1,11 +1,9 @@
 """Sentence pairs as token ids, ready for `VaswaniTrainer`.
 
 TokenizedPairs     ids of both sides in flat arrays, with the texts kept for scoring
-hold_out           a validation set taken from the training pairs
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,8 +13,6 @@ from torch.utils.data import Dataset
 from vaswani.errors import InputError
 
 _ROWS_AT_A_TIME = 10_000
-# Fixed, so that runs with other seeds are measured on the same sentences.
-_HOLD_OUT_SEED = 2017
 
 
 class _Ragged:
@@ -154,31 +150,3 @@ class TokenizedPairs(Dataset):
 def _cut(ids: list[int], most: int | None) -> list[int]:
     """At most `most` ids; the last one, which is the end token, stays."""
     return ids if most is None or len(ids) <= most else [*ids[: most - 1], ids[-1]]
-
-
-@dataclass
-class HeldOut:
-    """Indices of the pairs to train on and to validate on, and how many are in neither."""
-
-    training: list[int]
-    validation: list[int]
-    dropped: int
-
-
-def hold_out(sources: Sequence[str], targets: Sequence[str], count: int) -> HeldOut:
-    """Chooses `count` pairs for validation; the same ones each time for the same corpus.
-
-    Pairs equal to a chosen one, in both texts, are taken out of training as well.
-
-    Raises:
-        InputError: if that leaves nothing to train on.
-    """
-    order = np.random.default_rng(_HOLD_OUT_SEED).permutation(len(sources))
-    validation = sorted(int(k) for k in order[:count])
-    chosen = {(sources[k], targets[k]) for k in validation}
-    training = [k for k in range(len(sources)) if (sources[k], targets[k]) not in chosen]
-    if not training:
-        raise InputError(
-            f"`validation_split` must leave pairs to train on, got {count} of {len(sources)}."
-        )
-    return HeldOut(training, validation, len(sources) - len(training) - len(validation))

@@ -42,7 +42,7 @@ _HELP = ("-h", "--help", "help")
 # The extra that brings a package, where it isn't `train`.
 _EXTRAS = {
     "matplotlib": "plot",
-    "fontTools": "plot",
+    "fontTools": "data",
     "babel": "data",
     "defusedxml": "data",
     "zstandard": "data",

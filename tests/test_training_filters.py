@@ -1,0 +1,62 @@
+"""Filters of a training run: what they leave, and what they never touch."""
+
+from pathlib import Path
+
+import pytest
+
+from vaswani.errors import InputError
+from vaswani.run_settings import DataArguments
+from vaswani.training_corpus import Corpus, read_corpus
+
+TRAINING = "a bridge\teine Brücke\nRadio\tRadio\nA bridge!\tEine Brücke\nold boats\talte Boote\n"
+HELD_OUT = "Radio\tRadio\nRadio\tRadio\n"
+
+
+@pytest.fixture
+def read(tmp_path: Path):
+    (tmp_path / "train.tsv").write_text(TRAINING, encoding="utf-8")
+    (tmp_path / "held.tsv").write_text(HELD_OUT, encoding="utf-8")
+
+    def read(said: list[str], **settings) -> Corpus:
+        held = [str(tmp_path / "held.tsv")]
+        arguments = DataArguments(
+            data=[str(tmp_path / "train.tsv")],
+            source="en",
+            target="de",
+            validation_data=held,
+            test_data=held,
+            **settings,
+        )
+        return read_corpus(arguments, said.append, fetch=True)
+
+    return read
+
+
+def test_filters_leave_out_training_pairs_alone_and_say_so(read) -> None:
+    said: list[str] = []
+    corpus = read(said, filters=["identical", "near-duplicates"])
+    assert corpus.sources == ["a bridge", "old boats"]
+    assert corpus.targets == ["eine Brücke", "alte Boote"]
+    assert corpus.validation_sources == ["Radio", "Radio"]
+    assert corpus.test == (["Radio", "Radio"], ["Radio", "Radio"])
+    assert said[0] == ("2 of 4 pairs left out by filters (1 identical, 1 near-duplicates).")
+
+
+def test_without_filters_nothing_is_left_out(read) -> None:
+    said: list[str] = []
+    assert len(read(said).sources) == 4
+    assert not any("filters" in line for line in said)
+
+
+def test_first_pairs_are_those_of_what_the_filters_left(read) -> None:
+    assert read([], filters=["identical"], max_pairs=2).sources == ["a bridge", "A bridge!"]
+
+
+def test_wrong_filter_is_refused_before_anything_is_read() -> None:
+    with pytest.raises(InputError, match=r"`filters` must be of .* Did you mean symbols\?"):
+        DataArguments(data=["none.tsv"], source="en", target="de", filters=["symbol"])
+
+
+def test_filters_that_leave_nothing_are_refused(read) -> None:
+    with pytest.raises(InputError, match=r"`filters` must let some pairs through, got 4 of 4"):
+        read([], filters=["length:least=9"])
