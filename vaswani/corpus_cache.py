@@ -16,6 +16,7 @@ import json
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,7 @@ from vaswani.errors import InputError
 _FORM = "1"
 _FACTS = "entry.json"
 _CHUNK_BYTES = 1 << 22
+_SECONDS_LEFT_ALONE = 24 * 3600
 
 
 @dataclass(frozen=True)
@@ -89,8 +91,9 @@ class CorpusCache:
                 return CacheEntry(folder, facts, found=True)
             damaged = folder.exists()
             for left in self.folder.glob(f".{folder.name}.making-*"):
-                # Of a run that was killed: whoever makes this entry holds the lock.
-                shutil.rmtree(left, ignore_errors=True)
+                # Of a run that was killed, not of one that is at work where locks do nothing.
+                if time.time() - left.stat().st_mtime > _SECONDS_LEFT_ALONE:
+                    shutil.rmtree(left, ignore_errors=True)
             aside = Path(tempfile.mkdtemp(dir=self.folder, prefix=f".{folder.name}.making-"))
             try:
                 facts = make(aside)
