@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +112,7 @@ def _slowly(folder: Path) -> dict[str, Any]:
 
 def _run(folder: Path, locked: bool, results: Any) -> None:
     if not locked:
-        CorpusCache._locked = lambda self, entry: open("/dev/null")  # type: ignore[method-assign]
+        CorpusCache._locked = lambda self, entry: nullcontext()  # type: ignore[method-assign]
     entry = CorpusCache(folder).entry("pairs", "k", _slowly)
     results.put((entry.found, (entry.folder / "part").read_text()))
 

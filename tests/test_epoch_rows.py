@@ -108,5 +108,5 @@ def test_impossible_weight_is_refused(weight: float) -> None:
 
 
 def test_weights_that_leave_no_sentence_are_refused() -> None:
-    with pytest.raises(InputError, match="at least one sentence, got 0.1"):
+    with pytest.raises(InputError, match=r"at least one sentence, got 0\.1"):
         TokenBudgetBatchSampler([5, 5], [5, 5], tokens_per_update=9, corpora=[(2, 0.1)])

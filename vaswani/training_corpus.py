@@ -208,7 +208,7 @@ def _encoded(
     settings = [_tokenizer_key(side) for side in (tokenizer, target_side(tokenizer))]
     sides: list[tuple[IdLists, IdLists]] = []
     shares: list[CorpusShare] = []
-    found = 0
+    found = damaged = 0
     for number, corpus in enumerate(pairs.corpora):
 
         def make(folder: Path, corpus: StoredCorpus = corpus) -> dict[str, Any]:
@@ -219,6 +219,7 @@ def _encoded(
         # All pairs of the corpus: which of them are held out or too long is no part of the key.
         entry = cache.entry("ids", joined_key([corpus.key, settings]), make)
         found += entry.found
+        damaged += entry.damaged
         kept = pairs.kept_of(number)
         sources, targets = map_ids(entry.folder / _IDS)
         if not kept.all():
@@ -228,6 +229,9 @@ def _encoded(
         shares.append(CorpusShare(corpus.name, int(np.count_nonzero(kept)), weight))
     if found:
         say(f"Token ids of {found} of {len(sides)} corpora read from the cache, {cache.folder}.")
+    if damaged:
+        entries = "entry of the cache was" if damaged == 1 else "entries of the cache were"
+        say(f"{damaged} damaged {entries} encoded anew.")
     both = (IdLists.joined(side) for side in zip(*sides, strict=True))
     return TokenizedPairs(*both, shares=shares)
 
