@@ -3,6 +3,7 @@
 #     make demo        train, translate, evaluate, save and reload on generated English-German
 #     make test        the default tests: offline, on the CPU, in minutes
 #     make test-slow   the tests that take longer
+#     make bench       speed and memory of parallel text, beside the least that it could cost
 #     make lint        ruff check, ruff format, mypy
 #     make clean       remove $(VENV), caches and built files
 
@@ -10,6 +11,7 @@ PYTHON ?= python3
 VENV ?= .venv
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
+BENCH_ARGS ?=
 
 BIN := $(VENV)/bin
 SETTINGS := pyproject.toml constraints.txt
@@ -19,7 +21,7 @@ FIND_PYTHON = for name in $(PYTHON) python3.13 python3.12 python3.11; do \
 INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet \
 	-c constraints.txt torch==2.13.0
 
-.PHONY: demo test test-slow lint clean
+.PHONY: demo test test-slow bench lint clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed-demo
@@ -30,6 +32,9 @@ test: $(VENV)/.installed-dev
 
 test-slow: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -m "slow and not gpu" $(PYTEST_ARGS)
+
+bench: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/bench_corpus.py $(BENCH_ARGS)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -1,5 +1,6 @@
 """Fixtures that several test files share: a tiny configuration, tokenizer, model and folder."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,16 @@ import torch
 from vaswani import VaswaniConfig, VaswaniForConditionalGeneration
 from vaswani.tokenization_vaswani import VaswaniTokenizer
 from vaswani.vocabulary import train_tokenizer
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Corpora that runs read and encode are not kept in the cache of whoever runs the tests."""
+    folder = str(tmp_path_factory.mktemp("cache"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HF_DATASETS_CACHE", folder)
+        patch.setattr("datasets.config.HF_DATASETS_CACHE", folder)
+        yield
 
 
 def tiny_sentences() -> list[str]:

@@ -29,6 +29,7 @@ EXTRA: dict[str, set[str]] = {
     "decoding": {"scoring"},
     "translation": {"decoding", "ensemble", "model_folder", "scoring", "sentences", "text_lines"},
     "vocabulary": {"word_vocabulary"},
+    "batching": {"epoch_rows"},
     "evaluation": {"translation"},
     "checkpoints": {"checkpoint_files", "hub", "output_folder"},
     "attention_maps": {"text_lines"},

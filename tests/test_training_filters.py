@@ -35,21 +35,41 @@ def read(tmp_path: Path):
 def test_filters_leave_out_training_pairs_alone_and_say_so(read) -> None:
     said: list[str] = []
     corpus = read(said, filters=["identical", "near-duplicates"])
-    assert corpus.sources == ["a bridge", "old boats"]
-    assert corpus.targets == ["eine Brücke", "alte Boote"]
-    assert corpus.validation_sources == ["Radio", "Radio"]
-    assert corpus.test == (["Radio", "Radio"], ["Radio", "Radio"])
-    assert said[0] == ("2 of 4 pairs left out by filters (1 identical, 1 near-duplicates).")
+    assert list(corpus.training.sources) == ["a bridge", "old boats"]
+    assert list(corpus.training.targets) == ["eine Brücke", "alte Boote"]
+    assert corpus.validation == corpus.test == (["Radio", "Radio"], ["Radio", "Radio"])
+    assert said[1] == "2 of 4 pairs left out by filters (1 identical, 1 near-duplicates)."
+    again: list[str] = []
+    assert list(read(again, filters=["identical", "near-duplicates"]).training.sources) == [
+        "a bridge",
+        "old boats",
+    ]
+    assert again[1] == said[1]  # from the cache
 
 
 def test_without_filters_nothing_is_left_out(read) -> None:
     said: list[str] = []
-    assert len(read(said).sources) == 4
-    assert not any("filters" in line for line in said)
+    assert len(read(said).training) == 4
+    assert not any("left out by" in line for line in said)
 
 
 def test_first_pairs_are_those_of_what_the_filters_left(read) -> None:
-    assert read([], filters=["identical"], max_pairs=2).sources == ["a bridge", "A bridge!"]
+    corpus = read([], filters=["identical"], max_pairs=2)
+    assert list(corpus.training.sources) == ["a bridge", "A bridge!"]
+
+
+def test_a_stream_leaves_out_the_same_pairs_before_weights_repeat_any(read) -> None:
+    said: list[str] = []
+    settings = {"filters": ["identical", "near-duplicates"], "data_weights": [2.0]}
+    stream = read(said, streaming=True, **settings).training
+    chunks = list(stream.chunks(0, seed=1))
+    assert [source for sources, _ in chunks for source in sources] == [
+        "a bridge",
+        "a bridge",
+        "old boats",
+        "old boats",
+    ]
+    assert "2 of 4 pairs left out by filters (1 identical, 1 near-duplicates)." in said
 
 
 def test_wrong_filter_is_refused_before_anything_is_read() -> None:

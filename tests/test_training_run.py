@@ -227,9 +227,8 @@ def test_files_of_unequal_length_are_refused_with_both_counts(
 ) -> None:
     (tmp_path / "a.en").write_text("x\n" * 30)
     (tmp_path / "a.de").write_text("x\n" * 29)
-    words = flags(tmp_path / "a.en", tmp_path / "run", *new())
-    words.insert(words.index("--data") + 2, str(tmp_path / "a.de"))
-    assert main(words) == 2
+    both = Path(f"{tmp_path / 'a.en'},{tmp_path / 'a.de'}")
+    assert main(flags(both, tmp_path / "run", *new())) == 2
     error = capsys.readouterr().err
     assert "30" in error and "29" in error
 

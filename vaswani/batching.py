@@ -32,6 +32,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 from torch.utils.data import Sampler
 
+from vaswani.epoch_rows import EpochRows
 from vaswani.errors import InputError
 
 Item = TypeVar("Item")
@@ -95,6 +96,8 @@ class TokenBudgetBatchSampler(Sampler[list[int]]):
             of fewer sentences gives empty lists.
         seed: what all epochs are drawn from; the same on every process.
         shuffle: `False` gives every epoch the same batches, the longest sentences first.
+        corpora: sentences and weight of each corpus, in order; `None` is one of weight 1. With
+            weight w each of its sentences comes w times in an epoch on average (`epoch_rows`).
     """
 
     def __init__(
@@ -106,6 +109,7 @@ class TokenBudgetBatchSampler(Sampler[list[int]]):
         micro_batches: int = 1,
         seed: int = 0,
         shuffle: bool = True,
+        corpora: Sequence[tuple[int, float]] | None = None,
     ) -> None:
         self.source_lengths = _checked_lengths("source_lengths", source_lengths)
         self.target_lengths = _checked_lengths("target_lengths", target_lengths)
@@ -128,9 +132,17 @@ class TokenBudgetBatchSampler(Sampler[list[int]]):
         self.epoch = 0
         self._plan: tuple[int, list[Indices]] | None = None
         self._warn_of_long_sentences()
-        plain = self._layout(np.arange(len(self.source_lengths)))
+        sizes = [(len(self.source_lengths), 1.0)] if corpora is None else corpora
+        self._rows = EpochRows(sizes, self.source_lengths, self.target_lengths)
+        fixed = self._rows.fixed()
+        if not len(fixed):
+            raise InputError(
+                "`data_weights` must give an epoch at least one sentence, got "
+                f"{', '.join(f'{weight:g}' for _, weight in sizes)}."
+            )
+        plain = self._layout(fixed)
         spare = round(_SPARE_UPDATES * len(plain) + 0.3) if shuffle else 0
-        self.updates_per_epoch = min(len(plain) + spare, len(self.source_lengths))
+        self.updates_per_epoch = min(len(plain) + spare, len(fixed))
 
     @property
     def sampler(self) -> "TokenBudgetBatchSampler":
@@ -173,17 +185,20 @@ class TokenBudgetBatchSampler(Sampler[list[int]]):
 
     def statistics(self) -> BatchStatistics:
         """What this epoch's batches hold."""
-        padded = 0
+        padded = sentences = source_tokens = target_tokens = 0
         for update in self.updates():
+            sentences += len(update)
+            source_tokens += int(self.source_lengths[update].sum())
+            target_tokens += int(self.target_lengths[update].sum())
             for part in self._deal(update):
                 if len(part):
                     longest = self.source_lengths[part].max() + self.target_lengths[part].max()
                     padded += len(part) * int(longest)
         return BatchStatistics(
             updates=self.updates_per_epoch,
-            sentences=len(self.source_lengths),
-            source_tokens=int(self.source_lengths.sum()),
-            target_tokens=int(self.target_lengths.sum()),
+            sentences=sentences,
+            source_tokens=source_tokens,
+            target_tokens=target_tokens,
             padded_tokens=padded,
         )
 
@@ -206,15 +221,19 @@ class TokenBudgetBatchSampler(Sampler[list[int]]):
     def _shuffled_plan(self, epoch: int) -> list[Indices]:
         """The updates of an epoch in random order, always `updates_per_epoch` of them."""
         random = np.random.default_rng([self.seed, epoch])
-        shuffled = random.permutation(len(self.source_lengths))
+        shuffled = self._rows.draw(random)
+        if len(shuffled) < self.updates_per_epoch:
+            # Of a few sentences a fraction may be none at all; no update can be empty.
+            shuffled = random.permutation(self._rows.fixed())
         for _ in range(_LAYOUTS_TRIED):
             flip, swap = random.random(2) < 0.5
             plan = self._layout(shuffled, phase=random.random(), flip=flip, swap=swap)
             if len(plan) <= self.updates_per_epoch:
                 break
         else:
-            # The plain layout depends on the lengths alone, so it always fits.
-            plan = self._layout(shuffled)
+            # The plain layout depends on the lengths alone, so it always fits: with weights, that
+            # of the rows that the number of updates was settled with.
+            plan = self._layout(random.permutation(self._rows.fixed()))
         # What is short of the constant length comes from halving the fullest updates.
         fullest = [(-len(update), number) for number, update in enumerate(plan)]
         heapq.heapify(fullest)
@@ -228,7 +247,7 @@ class TokenBudgetBatchSampler(Sampler[list[int]]):
         return [plan[number] for number in random.permutation(len(plan))]
 
     def _fixed_plan(self) -> list[Indices]:
-        plan = self._layout(np.arange(len(self.source_lengths)))
+        plan = self._layout(self._rows.fixed())
         total = self.source_lengths + self.target_lengths
         return sorted(plan, key=lambda update: int(total[update].max()), reverse=True)
 
@@ -320,7 +339,8 @@ def _checked_lengths(name: str, lengths: ArrayLike) -> Indices:
         )
     if checked.min() < 1:
         raise InputError(f"`{name}` must be at least 1 (the end token), got {checked.min()}.")
-    return checked.astype(np.int64)
+    # Half the memory of what numpy would take; sums are in 64 bits all the same.
+    return checked.astype(np.int32, copy=False)
 
 
 @dataclass

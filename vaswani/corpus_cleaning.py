@@ -1,7 +1,7 @@
 """Sentence pairs through filters: what stays, what goes and why.
 
 Cleaner            runs filters over blocks of pairs, and counts
-clean_pairs        the same for a corpus in memory
+chosen             some pairs of a block
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from vaswani.corpus_filters import PairBlock, parse_filters
 from vaswani.corpus_readers import Pairs
-from vaswani.errors import InputError
 
 # As many pairs as keep the arrays of a block in the processor's cache.
 _PAIRS_AT_A_TIME = 4096
@@ -83,16 +82,9 @@ class Cleaner:
         )
 
 
-def clean_pairs(
-    sources: list[str], targets: list[str], words: Sequence[str], *, source: str, target: str
-) -> tuple[Pairs, Cleaner]:
-    """The pairs that no filter objects to, in order, and the counts of the others.
-
-    Raises:
-        InputError: as `Cleaner`, and if there were pairs and none is left.
-    """
-    cleaner = Cleaner(words, source=source, target=target)
-    kept = np.flatnonzero(cleaner.judge((sources, targets)) < 0).tolist()
-    if sources and not kept:
-        raise InputError(f"`filters` must let some pairs through, got {cleaner}.")
-    return ([sources[k] for k in kept], [targets[k] for k in kept]), cleaner
+def chosen(pairs: Pairs, wanted: NDArray[np.bool_]) -> Pairs:
+    """The flagged pairs, in order."""
+    if wanted.all():
+        return pairs
+    places = np.flatnonzero(wanted).tolist()
+    return [pairs[0][k] for k in places], [pairs[1][k] for k in places]

@@ -21,8 +21,9 @@ A pair whose folded target, but not its source, stands in the test set or, for a
 the validation set is left out. Held-out sets are filled from the other groups.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,36 +41,35 @@ Hashes = NDArray[np.uint64]
 class HeldOut:
     """Indices of the pairs to train on and to validate on, and how many are in neither."""
 
-    training: list[int]
-    validation: list[int]
+    training: NDArray[np.int64]
+    validation: NDArray[np.int64]
     dropped: int
 
 
-def hold_out(sources: Sequence[str], targets: Sequence[str], count: int) -> HeldOut:
+def hold_out(sources: Iterable[str], targets: Iterable[str], count: int) -> HeldOut:
     """Chooses `count` pairs for validation; the same ones whatever their order.
 
     Raises:
         InputError: if that leaves nothing to train on.
     """
     splits = assign_splits(fold_hashes(sources), fold_hashes(targets), validation=count)
-    training = np.flatnonzero(splits == TRAINING).tolist()
-    if not training:
+    training = np.flatnonzero(splits == TRAINING)
+    if not len(training):
         raise InputError(
-            f"`validation_split` must leave pairs to train on, got {count} of {len(sources)}."
+            f"`validation_split` must leave pairs to train on, got {count} of {len(splits)}."
         )
     return HeldOut(
         training,
-        np.flatnonzero(splits == VALIDATION).tolist(),
+        np.flatnonzero(splits == VALIDATION),
         int(np.count_nonzero(splits == LEFT_OUT)),
     )
 
 
-def fold_hashes(texts: Sequence[str]) -> Hashes:
+def fold_hashes(texts: Iterable[str]) -> Hashes:
     """The hash of the folded form of each text."""
-    parts = [
-        hash_texts(fold_texts(texts[start : start + _TEXTS_AT_A_TIME]))
-        for start in range(0, len(texts), _TEXTS_AT_A_TIME)
-    ]
+    parts, left = [], iter(texts)
+    while some := list(islice(left, _TEXTS_AT_A_TIME)):
+        parts.append(hash_texts(fold_texts(some)))
     return np.concatenate(parts) if parts else np.zeros(0, dtype=np.uint64)
 
 

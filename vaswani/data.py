@@ -2,7 +2,10 @@
 
     load_parallel         parallel text in any format -> datasets.Dataset
     read_pairs            the same as blocks of pairs, for what does not fit into memory
+    read_texts            all pairs of several corpora as two lists, for what is measured on
     corpus_of             the file, pair of files or Hub dataset that one word of a command names
+    check_words           refuses a source and a target file given as two corpora
+    named_dataset         the dataset that is named, where it is no file
     read_lines            one side alone, line by line, for translating
     clean_text            what is done to every text, in training and in translation alike
     ReadReport            how many pairs were read, and what was skipped, by reason
@@ -14,6 +17,7 @@ import hashlib
 import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +37,7 @@ from vaswani.text_lines import (
     check_file,
     checked_encoding,
     clean_text,
+    line_blocks,
     read_lines,
 )
 
@@ -41,16 +46,22 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ReadReport",
+    "check_words",
     "clean_text",
     "corpus_of",
     "is_on_hub",
     "load_parallel",
+    "named_dataset",
     "read_lines",
     "read_pairs",
+    "read_texts",
 ]
 
 _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*(:[\w.-]+(:[\w.-]+)?)?")
 _FILE_SUFFIXES = {".tsv", ".txt", ".csv", *SUFFIXES}
+
+# A file without a tab in so many lines is no table.
+_LINES_LOOKED_AT = 20
 
 logger = logging.getLogger(__name__)
 
@@ -104,8 +115,7 @@ def load_parallel(
     )
     name, blocks = _chosen_reader(data, format, split, request)
     dataset = _as_dataset(blocks, request, name)
-    level = logging.WARNING if report.skipped or report.removed_nul else logging.INFO
-    logger.log(level, "%s: %s", name, report)
+    log_report(name, report)
     return dataset
 
 
@@ -139,6 +149,58 @@ def read_pairs(
     return _counted(_chosen_reader(data, format, split, request)[1], report)
 
 
+def read_texts(words: Sequence[str], **options: Any) -> Pairs:
+    """All sources and all targets of the corpora that the words of a command name, in order.
+
+    Args:
+        words: see `corpus_of`.
+        options: of `read_pairs`.
+
+    Raises:
+        InputError, FileNotFoundError: as `load_parallel` does, for each corpus.
+    """
+    check_words(words, options.get("encoding", "utf-8"))
+    texts: Pairs = ([], [])
+    for word in words:
+        report = ReadReport()
+        for sources, targets in read_pairs(corpus_of(word), **options, report=report):
+            texts[0].extend(sources)
+            texts[1].extend(targets)
+        if not report.pairs:
+            raise InputError(f"{word} must hold at least one pair, got {report}.")
+        log_report(word, report)
+    return texts
+
+
+def check_words(words: Sequence[str], encoding: str = "utf-8") -> None:
+    """Refuses two line-aligned files that were given as two corpora.
+
+    Raises:
+        InputError: if a file beside another has no tab in any of its first lines.
+    """
+    plain = [word for word in words if isinstance(corpus_of(word), str)]
+    files = [word for word in plain if Path(word).is_file() and format_of(Path(word)) == "tsv"]
+    if len(files) < 2:
+        return
+    for word in files:
+        # A bad byte is the reader's to report.
+        blocks = line_blocks(Path(word), word, checked_encoding(encoding), "skip", ReadReport())
+        filled = (line for _, block in blocks for line in block if line and not line.isspace())
+        lines = list(islice(filled, _LINES_LOOKED_AT))
+        if lines and not any("\t" in line for line in lines):
+            raise InputError(
+                f"{word} must have a tab between source and target, got none in its first lines. "
+                "A source and a target file are one corpus: join them with a comma, as in "
+                f"{','.join(files[:2])}"
+            )
+
+
+def log_report(name: str, report: ReadReport) -> None:
+    """Logs what reading kept, as a warning where it left something out."""
+    level = logging.WARNING if report.skipped or report.removed_nul else logging.INFO
+    logger.log(level, "%s: %s", name, report)
+
+
 def _counted(blocks: Iterable[Pairs], report: ReadReport) -> Iterator[Pairs]:
     for block in blocks:
         report.pairs += len(block[0])
@@ -155,26 +217,36 @@ def _chosen_reader(
     data: object, format: str | None, split: str, request: ReadRequest
 ) -> tuple[str, Iterator[Pairs]]:
     """What messages call the data, and its pairs."""
-    datasets = _import_datasets()
+    dataset = named_dataset(data, split)
     name = "`data`"
     if isinstance(data, str | Path):
         name = str(data)
-        if Path(data).is_dir():
-            data = _saved_dataset(name, split)
-        elif isinstance(data, str) and is_on_hub(data):
-            data = _hub_dataset(data, split)
-        else:
-            data = [data]
+        data = [data]
     elif isinstance(data, list | tuple):
         name = " and ".join(map(str, data))
-    if isinstance(data, datasets.Dataset):
-        return name, _read_dataset(data, name, request)
+    if dataset is not None:
+        return name, _read_dataset(dataset, name, request)
     if isinstance(data, list | tuple):
         return name, _read_files([Path(path) for path in data], format, request)
     raise InputError(
         "`data` must be a path, a pair of paths or a datasets.Dataset (one split), "
         f"got {type(data).__name__}."
     )
+
+
+def named_dataset(data: object, split: str = "train") -> "datasets.Dataset | None":
+    """The dataset that `data` is, or names: a folder or one of the Hub; `None` for files.
+
+    Raises:
+        InputError, FileNotFoundError: if it names one that cannot be opened.
+    """
+    if isinstance(data, _import_datasets().Dataset):
+        return data
+    if isinstance(data, str | Path) and Path(data).is_dir():
+        return _saved_dataset(str(data), split)
+    if isinstance(data, str) and is_on_hub(data):
+        return _hub_dataset(data, split)
+    return None
 
 
 def _read_files(paths: list[Path], format: str | None, request: ReadRequest) -> Iterator[Pairs]:

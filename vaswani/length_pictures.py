@@ -54,7 +54,7 @@ def lengths_figure(
     families = font_families([*labels, title])
     grid = figure.add_gridspec(2, 3, width_ratios=(5, 1.2, 0.2), height_ratios=(1.2, 5))
     axes = figure.add_subplot(grid[1, 0])
-    counts, _, _ = np.histogram2d(*clipped, bins=[edges, edges])
+    counts, _, _ = np.histogram2d(clipped[0], clipped[1], bins=[edges, edges])
     image = axes.pcolormesh(
         edges,
         edges,

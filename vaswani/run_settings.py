@@ -10,6 +10,7 @@ import yaml
 
 from vaswani.configuration_vaswani import VaswaniConfig, presets
 from vaswani.corpus_filters import parse_filters
+from vaswani.epoch_rows import check_weight
 from vaswani.errors import InputError
 from vaswani.vocabulary import VOCABULARY_MODELS, check_vocab_size
 
@@ -44,13 +45,18 @@ class DataArguments:
 
     data: list[str] = field(
         metadata={
-            "help": "training pairs: a .tsv or .jsonl file (also .gz), a source and a target file, "
-            "or a dataset of the Hub, as owner/name:configuration:split",
+            "help": "training pairs, one corpus a word: a .tsv or .jsonl file (also .gz), line-"
+            "aligned files as SOURCE_FILE,TARGET_FILE, or a dataset of the Hub, as "
+            "owner/name:configuration:split",
             "aliases": ["--train-data"],
         }
     )
     source: str = field(metadata={"help": "language code of the source, such as en"})
     target: str = field(metadata={"help": "language code of the target, such as de"})
+    data_weights: list[float] | None = field(
+        default=None,
+        metadata={"help": "how often each corpus comes in a pass (default: 1); 0.5 is half of it"},
+    )
     validation_data: list[str] | None = field(
         default=None, metadata={"help": "validation pairs, in the same forms"}
     )
@@ -101,8 +107,22 @@ class DataArguments:
         metadata={"help": "what to do with malformed lines", "choices": ["error", "skip"]},
     )
 
+    cache_dir: str | None = field(
+        default=None,
+        metadata={"help": "folder for read and encoded corpora (default: in that of datasets)"},
+    )
+    streaming: bool = field(
+        default=False,
+        metadata={"help": "read and encode while training, and keep nothing on disk"},
+    )
+    shuffle_buffer: int = field(
+        default=100_000,
+        metadata={"help": "pairs that are shuffled and put into updates together, in streaming"},
+    )
+
     def __post_init__(self) -> None:
         parse_filters(self.filters)
+        self._check_corpora()
         if self.max_tokens < 1:
             raise InputError(f"`max_tokens` must be at least 1, got {self.max_tokens}.")
         if self.max_pairs is not None and self.max_pairs < 1:
@@ -113,6 +133,33 @@ class DataArguments:
             )
         if self.declared_counts is not None:
             _check_declared(self.declared_counts)
+
+    @property
+    def weights(self) -> list[float]:
+        """How often each corpus comes in a pass."""
+        return self.data_weights or [1.0] * len(self.data)
+
+    @property
+    def reading_options(self) -> dict[str, Any]:
+        """The options of `vaswani.data.read_pairs`."""
+        names = ("source", "target", "source_column", "target_column", "encoding", "bad_lines")
+        return {name: getattr(self, name) for name in names}
+
+    def _check_corpora(self) -> None:
+        if self.data_weights is not None and len(self.data_weights) != len(self.data):
+            raise InputError(
+                f"`data_weights` must be one number for each corpus, got {len(self.data_weights)} "
+                f"for {len(self.data)}."
+            )
+        for weight in self.weights:
+            check_weight(weight)
+        if self.shuffle_buffer < 1:
+            raise InputError(f"`shuffle_buffer` must be at least 1, got {self.shuffle_buffer}.")
+        if self.streaming and not self.validation_data and self.validation_split != 0:
+            raise InputError(
+                "`validation_data` must be given with `streaming`, got none. Name a corpus, or set "
+                "`validation_split` to 0 to train without."
+            )
 
     @property
     def declared(self) -> dict[str, int] | None:

@@ -26,7 +26,7 @@ from transformers import set_seed
 
 from vaswani.configuration_vaswani import VaswaniConfig
 from vaswani.corpus_splits import hold_out
-from vaswani.data import load_parallel
+from vaswani.data import read_texts
 from vaswani.demo_corpus import generate
 from vaswani.errors import InputError
 from vaswani.modeling_vaswani import VaswaniForConditionalGeneration
@@ -160,10 +160,11 @@ def measure_table3(arguments: Table3Arguments) -> list[Path]:
 
 def _material(arguments: Table3Arguments) -> _Material:
     count = arguments.validation_pairs
+    codes = {"source": arguments.source, "target": arguments.target}
     if arguments.data:
-        sources, targets = _load(arguments, arguments.data)
+        sources, targets = read_texts(arguments.data, **codes)
         if arguments.validation_data:
-            held = _load(arguments, arguments.validation_data)
+            held = read_texts(arguments.validation_data, **codes)
             validation = held[0][:count], held[1][:count]
         else:
             parts = hold_out(sources, targets, count)
@@ -184,12 +185,6 @@ def _material(arguments: Table3Arguments) -> _Material:
         TokenizedPairs.from_texts(sources, targets, tokenizer, max_tokens=_LONGEST),
         TokenizedPairs.from_texts(*validation, tokenizer, keep_texts=True),
     )
-
-
-def _load(arguments: Table3Arguments, paths: list[str]) -> tuple[list[str], list[str]]:
-    data = paths[0] if len(paths) == 1 else paths
-    rows = load_parallel(data, source=arguments.source, target=arguments.target)["translation"]
-    return [row[arguments.source] for row in rows], [row[arguments.target] for row in rows]
 
 
 def _updates(name: str, arguments: Table3Arguments) -> int:

@@ -41,6 +41,8 @@ from vaswani.training_arguments import VaswaniTrainingArguments
 from vaswani.training_averaging import AveragingTrainer
 from vaswani.training_data import TokenizedPairs
 from vaswani.training_progress import InterruptSwitch, ProgressReport, RunClock
+from vaswani.training_streaming import StreamedPairs
+from vaswani.training_updates import update_sampler
 from vaswani.training_vocabulary import KeptTokenIds, check_tokenizer_fits
 from vaswani.translation import Translator
 
@@ -81,7 +83,8 @@ class VaswaniTrainer(AveragingTrainer):
     Args:
         model: the model.
         args: its settings.
-        train_dataset: `TokenizedPairs`, or any dataset with the columns `input_ids` and `labels`.
+        train_dataset: `TokenizedPairs`, `StreamedPairs`, or any dataset with the columns
+            `input_ids` and `labels`.
         eval_dataset: the same; without texts, the labels are decoded to be scored against.
         processing_class: the tokenizer, saved with the model.
         log_file: gets every log entry as a line of JSON.
@@ -113,7 +116,9 @@ class VaswaniTrainer(AveragingTrainer):
     ) -> None:
         check_tokenizer_fits(processing_class, model.config)
         check_savable(model)
-        train_pairs = None if train_dataset is None else TokenizedPairs.from_rows(train_dataset)
+        train_pairs = train_dataset
+        if not isinstance(train_dataset, StreamedPairs | None):
+            train_pairs = TokenizedPairs.from_rows(train_dataset)
         eval_pairs = None if eval_dataset is None else TokenizedPairs.from_rows(eval_dataset)
         if eval_pairs is None:
             args.eval_strategy = "no"
@@ -155,11 +160,10 @@ class VaswaniTrainer(AveragingTrainer):
     def get_train_dataloader(self) -> DataLoader:
         """Batches of an update's token budget, dealt to the processes in turn."""
         pairs = self.train_dataset
-        self.train_sampler = TokenBudgetBatchSampler(
-            **self.args.update_size(pairs.source_lengths, pairs.target_lengths),
-            micro_batches=self.args.world_size * self.args.gradient_accumulation_steps,
-            seed=self.args.data_seed if self.args.data_seed is not None else self.args.seed,
-        )
+        if isinstance(pairs, StreamedPairs):
+            # It deals its batches to the processes itself, and a worker would read all of it again.
+            return DataLoader(pairs, batch_size=None, collate_fn=self.data_collator)
+        self.train_sampler = update_sampler(pairs, self.args)
         loader = DataLoader(
             pairs,
             batch_sampler=self.train_sampler,

@@ -261,7 +261,7 @@ class VaswaniTrainingArguments(AveragingArguments, Seq2SeqTrainingArguments):
         else:
             # Counted as one token each, sentences are all alike: none is put beside its like.
             budget = self.sentences_per_update
-            source_lengths = target_lengths = np.ones(len(source_lengths), dtype=np.int64)
+            source_lengths = target_lengths = np.ones(len(source_lengths), dtype=np.int32)
         return {
             "source_lengths": source_lengths,
             "target_lengths": target_lengths,

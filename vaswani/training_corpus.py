@@ -1,33 +1,48 @@
-"""The texts of a training run, read and encoded.
+"""The texts of a training run, read and encoded by way of the cache on disk.
 
 Corpus                 what the run trains, validates and tests on
 read_corpus            from files or data sets
 encode_corpus          as token ids, for training and validation
 encode_to_evaluate     pairs that are only measured on
+vocabulary_pairs       what a vocabulary is trained on
 """
 
-from dataclasses import dataclass, field
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from vaswani.corpus_cleaning import clean_pairs
+import numpy as np
+import tokenizers
+from tqdm.auto import tqdm
+
+from vaswani.corpus_cache import CorpusCache, data_key, joined_key
+from vaswani.corpus_cleaning import Cleaner
+from vaswani.corpus_ids import IdLists, map_ids, write_ids
+from vaswani.corpus_readers import Pairs
 from vaswani.corpus_splits import hold_out
-from vaswani.data import is_on_hub, load_parallel
+from vaswani.corpus_store import PairBlocks, StoredCorpus, StoredPairs, store_corpus
+from vaswani.data import ReadReport, check_words, corpus_of, is_on_hub, read_pairs, read_texts
 from vaswani.errors import InputError
 from vaswani.run_settings import DataArguments
-from vaswani.training_data import TokenizedPairs
+from vaswani.tokenization_vaswani import target_side
+from vaswani.training_arguments import VaswaniTrainingArguments
+from vaswani.training_data import CorpusShare, TokenizedPairs
+from vaswani.training_streaming import FirstPairs, PairStream, StreamedPairs
 
 _LARGEST_HOLD_OUT = 1000
+_IDS = "ids.arrow"
+_KEPT = "kept.npy"
 
 
 @dataclass
 class Corpus:
-    """Texts of both sides for training, and for validation and test if there are any."""
+    """Texts of both sides: those to train on, on disk or as a stream, and those to measure on."""
 
-    sources: list[str]
-    targets: list[str]
-    validation_sources: list[str] = field(default_factory=list)
-    validation_targets: list[str] = field(default_factory=list)
-    test: tuple[list[str], list[str]] | None = None
+    training: StoredPairs | PairStream
+    validation: Pairs | None = None
+    test: Pairs | None = None
 
 
 def read_corpus(arguments: DataArguments, say: Any, *, fetch: bool) -> Corpus:
@@ -42,78 +57,132 @@ def read_corpus(arguments: DataArguments, say: Any, *, fetch: bool) -> Corpus:
         InputError, FileNotFoundError: for what cannot be read.
     """
     # A missing validation file must not be found out after a long corpus has been read.
-    validation, test = (
-        None if not paths or (not fetch and is_on_hub(paths[0])) else _load(arguments, paths)
-        for paths in (arguments.validation_data, arguments.test_data)
-    )
-    sources, targets = _load(arguments, arguments.data)
+    validation, test = (read_to_evaluate(arguments, name, fetch=fetch) for name in _MEASURED)
+    if arguments.streaming:
+        return Corpus(PairStream(arguments, say), validation, test)
+    check_words(arguments.data, arguments.encoding)
+    cache = CorpusCache(arguments.cache_dir)
+    stored = [_stored(cache, word, arguments, say) for word in arguments.data]
+    pairs = StoredPairs(stored)
     if arguments.filters:
-        languages = {"source": arguments.source, "target": arguments.target}
-        (sources, targets), cleaner = clean_pairs(sources, targets, arguments.filters, **languages)
-        say(f"{cleaner}.")
-    if arguments.max_pairs is not None and arguments.max_pairs < len(sources):
-        say(f"Only the first {arguments.max_pairs:,} of {len(sources):,} pairs are used.")
-        sources, targets = sources[: arguments.max_pairs], targets[: arguments.max_pairs]
-    corpus = Corpus(sources, targets, test=test)
-    if validation is not None:
-        corpus.validation_sources, corpus.validation_targets = validation
-        say(f"{len(sources):,} pairs to train on, {len(validation[0]):,} to validate on.")
-        return corpus
+        pairs = _filtered(cache, pairs, arguments, say)
+    if arguments.max_pairs is not None and arguments.max_pairs < len(pairs):
+        say(f"Only the first {arguments.max_pairs:,} of {len(pairs):,} pairs are used.")
+        pairs = pairs.select(slice(arguments.max_pairs))
+    corpus = Corpus(pairs, validation, test)
     count = 0 if arguments.validation_data else arguments.validation_split
     if count is None:
-        count = min(_LARGEST_HOLD_OUT, len(sources) // 20)
-    if count == 0:
-        say(f"{len(sources):,} pairs to train on, none to validate on.")
-        return corpus
-    held = hold_out(sources, targets, count)
-    corpus.sources = [sources[k] for k in held.training]
-    corpus.targets = [targets[k] for k in held.training]
-    corpus.validation_sources = [sources[k] for k in held.validation]
-    corpus.validation_targets = [targets[k] for k in held.validation]
-    say(
-        f"{len(held.training):,} pairs to train on; {len(held.validation):,} pairs of the same "
-        "data held out to validate on"
-        + (f"; {held.dropped:,} with the target of one of those left out." if held.dropped else ".")
-    )
+        count = min(_LARGEST_HOLD_OUT, len(pairs) // 20)
+    if validation is not None:
+        say(f"{len(pairs):,} pairs to train on, {len(validation[0]):,} to validate on.")
+    elif count == 0:
+        say(f"{len(pairs):,} pairs to train on, none to validate on.")
+    else:
+        held = hold_out(pairs.sources, pairs.targets, count)
+        corpus.training = pairs.select(held.training)
+        corpus.validation = pairs.take(held.validation)
+        left_out = f"; {held.dropped:,} with the target of one of those left out"
+        say(
+            f"{len(held.training):,} pairs to train on; {len(held.validation):,} pairs of the same "
+            f"data held out to validate on{left_out if held.dropped else ''}."
+        )
     return corpus
 
 
-def _load(arguments: DataArguments, paths: list[str]) -> tuple[list[str], list[str]]:
-    if len(paths) > 2:
-        raise InputError(
-            "`data` must be one file of pairs, or a source and a target file, "
-            f"got {len(paths)} paths."
-        )
-    dataset = load_parallel(
-        paths[0] if len(paths) == 1 else paths,
-        source=arguments.source,
-        target=arguments.target,
-        source_column=arguments.source_column,
-        target_column=arguments.target_column,
-        encoding=arguments.encoding,
-        bad_lines=arguments.bad_lines,  # type: ignore[arg-type]
-    )
-    rows = dataset["translation"]
-    sources, targets = [], []
-    for row in rows:
-        sources.append(row[arguments.source])
-        targets.append(row[arguments.target])
-    return sources, targets
+_MEASURED = ("validation_data", "test_data")
+
+
+def read_to_evaluate(arguments: DataArguments, name: str, *, fetch: bool) -> Pairs | None:
+    """The validation or test data that the arguments name, if any."""
+    words = getattr(arguments, name)
+    if not words or (not fetch and is_on_hub(words[0])):
+        return None
+    return read_texts(words, **arguments.reading_options)
+
+
+def _stored(cache: CorpusCache, word: str, arguments: DataArguments, say: Any) -> StoredCorpus:
+    data, options = corpus_of(word), arguments.reading_options
+    # Missing files and wrong settings before a long file is hashed.
+    read_pairs(data, **options)
+    key = joined_key([data_key(data), sorted(options.items())])
+
+    def read() -> tuple[Iterable[Pairs], Callable[[], str]]:
+        report = ReadReport()
+        blocks = read_pairs(data, **options, report=report)
+        return _counted(blocks, f"Reading {_short(word)}"), report.__str__
+
+    stored = store_corpus(cache, word, key, read)
+    said = f"{stored.name}: {stored.report}"
+    if stored.entry.damaged:
+        said += "; the cache held it damaged, it was read anew"
+    elif stored.entry.found:
+        said += f"; read from the cache, {stored.entry.folder}"
+    say(said + ".")
+    return stored
+
+
+def _filtered(
+    cache: CorpusCache, pairs: StoredPairs, arguments: DataArguments, say: Any
+) -> StoredPairs:
+    """The pairs that no filter objects to: one pass over all corpora, kept in the cache."""
+    languages = {"source": arguments.source, "target": arguments.target}
+
+    def make(folder: Path) -> dict[str, Any]:
+        cleaner = Cleaner(arguments.filters, **languages)
+        blocks = _counted(pairs.blocks(), "Filtering")
+        verdicts = [cleaner.judge(block) for block in blocks]
+        if not cleaner.kept:
+            raise InputError(f"`filters` must let some pairs through, got {cleaner}.")
+        np.save(folder / _KEPT, np.concatenate(verdicts) < 0)
+        return {"report": str(cleaner)}
+
+    names = Cleaner(arguments.filters, **languages).names
+    key = joined_key([[corpus.key for corpus in pairs.corpora], names, sorted(languages.items())])
+    entry = cache.entry("kept", key, make)
+    say(f"{entry.facts['report']}.")
+    return pairs.select(np.load(entry.folder / _KEPT))
+
+
+def _short(word: str) -> str:
+    return Path(word.split(",")[0]).name
+
+
+def _counted(blocks: Iterable[Pairs], title: str) -> Iterable[Pairs]:
+    with _bar(title, None) as bar:
+        for block in blocks:
+            yield block
+            bar.update(len(block[0]))
+
+
+def _bar(title: str, total: int | None) -> Any:
+    hidden = not sys.stderr.isatty()
+    return tqdm(desc=title, total=total, unit=" pairs", dynamic_ncols=True, disable=hidden)
+
+
+def vocabulary_pairs(corpus: Corpus, say: Any) -> PairBlocks:
+    """What a new vocabulary is trained on: all pairs to train on, or the first ones of a stream."""
+    if not isinstance(corpus.training, PairStream):
+        return corpus.training
+    pairs = FirstPairs(corpus.training)
+    say(f"The vocabulary is trained on the first {len(pairs):,} pairs of the stream.")
+    return pairs
 
 
 def encode_corpus(
     corpus: Corpus,
     tokenizer: Any,
     arguments: DataArguments,
+    args: VaswaniTrainingArguments,
     position_limit: int | None,
     say: Any,
-) -> tuple[TokenizedPairs, TokenizedPairs | None]:
+) -> tuple[TokenizedPairs | StreamedPairs, TokenizedPairs | None]:
     """Training and validation pairs as ids, without those that are too long.
 
     Args:
         corpus: the texts.
         tokenizer: of the model.
-        arguments: how long a training pair may be.
+        arguments: how long a training pair may be, and where the cache is.
+        args: size and seed of the updates of a stream.
         position_limit: tokens that the model's learned positions end at; `None` for sinusoids.
         say: told in a line what was left out or cut.
 
@@ -123,13 +192,24 @@ def encode_corpus(
     name, max_tokens = "max_tokens", arguments.max_tokens
     if position_limit is not None and position_limit < max_tokens:
         name, max_tokens = "max_position_embeddings", position_limit
-    train = TokenizedPairs.from_texts(
-        corpus.sources,
-        corpus.targets,
-        tokenizer,
-        max_tokens=max_tokens,
-        cut=arguments.cut_long,
+    train: TokenizedPairs | StreamedPairs
+    if isinstance(corpus.training, PairStream):
+        train = StreamedPairs(
+            corpus.training, tokenizer, args, max_tokens=max_tokens, cut=arguments.cut_long
+        )
+    else:
+        encoded = _encoded(corpus.training, tokenizer, arguments, say)
+        train = encoded.shortest(max_tokens, cut=arguments.cut_long)
+        _report_length(train, name, max_tokens, say)
+    if corpus.validation is None:
+        return train, None
+    return train, encode_to_evaluate(
+        corpus.validation, tokenizer, position_limit, "validation", say
     )
+
+
+def _report_length(train: TokenizedPairs, name: str, max_tokens: int, say: Any) -> None:
+    """Says what was too long, and what each corpus contributes where that needs saying."""
     if train.left_out:
         say(
             f"{train.left_out:,} training pairs left out: a side has more than "
@@ -142,14 +222,57 @@ def encode_corpus(
             f"`{name}` must let some pairs through, got {max_tokens} for "
             f"{train.left_out} longer pairs."
         )
-    if not corpus.validation_sources:
-        return train, None
-    texts = corpus.validation_sources, corpus.validation_targets
-    return train, encode_to_evaluate(texts, tokenizer, position_limit, "validation", say)
+    if len(train.shares) > 1 or train.shares[0].weight != 1:
+        for share in train.shares:
+            say(f"{share.name}: {share.pairs:,} pairs, {share.weight:g} times a pass.")
+
+
+def _encoded(
+    pairs: StoredPairs, tokenizer: Any, arguments: DataArguments, say: Any
+) -> TokenizedPairs:
+    """All pairs as ids, whatever their length, mapped from the cache."""
+    cache = CorpusCache(arguments.cache_dir)
+    settings = [_tokenizer_key(side) for side in (tokenizer, target_side(tokenizer))]
+    sides: list[tuple[IdLists, IdLists]] = []
+    shares: list[CorpusShare] = []
+    found = damaged = 0
+    for number, corpus in enumerate(pairs.corpora):
+
+        def make(folder: Path, corpus: StoredCorpus = corpus) -> dict[str, Any]:
+            with _bar(f"Encoding {_short(corpus.name)}", corpus.pairs) as bar:
+                blocks = StoredPairs([corpus]).blocks()
+                return write_ids(folder / _IDS, blocks, tokenizer, bar.update)
+
+        # All pairs of the corpus: which of them are held out or too long is no part of the key.
+        entry = cache.entry("ids", joined_key([corpus.key, settings]), make)
+        found += entry.found
+        damaged += entry.damaged
+        kept = pairs.kept_of(number)
+        sources, targets = map_ids(entry.folder / _IDS)
+        if not kept.all():
+            sources, targets = sources.select(kept), targets.select(kept)
+        sides.append((sources, targets))
+        weight = arguments.weights[number]
+        shares.append(CorpusShare(corpus.name, int(np.count_nonzero(kept)), weight))
+    if found:
+        say(f"Token ids of {found} of {len(sides)} corpora read from the cache, {cache.folder}.")
+    if damaged:
+        entries = "entry of the cache was" if damaged == 1 else "entries of the cache were"
+        say(f"{damaged} damaged {entries} encoded anew.")
+    both = (IdLists.joined(side) for side in zip(*sides, strict=True))
+    return TokenizedPairs(*both, shares=shares)
+
+
+def _tokenizer_key(tokenizer: Any) -> list[object]:
+    """All that decides which ids a text gets."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    state = backend.to_str() if backend is not None else repr(sorted(tokenizer.get_vocab().items()))
+    split = getattr(tokenizer, "split_special_tokens", None)
+    return [type(tokenizer).__name__, state, split, tokenizers.__version__]
 
 
 def encode_to_evaluate(
-    texts: tuple[list[str], list[str]],
+    texts: Pairs,
     tokenizer: Any,
     position_limit: int | None,
     name: str,

@@ -92,16 +92,20 @@ class CorpusCounts:
         """
         sources, targets = np.asarray(source_lengths), np.asarray(target_lengths)
         sums = np.zeros(5)
+        pairs = source_tokens = target_tokens = 0
         for batch in sampler:
             if batch:
+                pairs += len(batch)
+                source_tokens += int(sources[batch].sum())
+                target_tokens += int(targets[batch].sum())
                 source = int(sources[batch].max())
                 target = int(targets[batch].max())
                 each = source, target, source**2, target**2, source * target
                 sums += len(batch) * np.array(each, dtype=float)
         return cls(
-            len(sources),
-            int(sources.sum()),
-            int(targets.sum()),
+            pairs,
+            source_tokens,
+            target_tokens,
             sampler.updates_per_epoch,
             source_places=int(sums[0]),
             target_places=int(sums[1]),

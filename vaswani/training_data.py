@@ -1,35 +1,37 @@
 """Sentence pairs as token ids, ready for `VaswaniTrainer`.
 
 TokenizedPairs     ids of both sides in flat arrays, with the texts kept for scoring
+CorpusShare        what one of several corpora contributes to them
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
+from vaswani.corpus_ids import IdLists, encoded_blocks
 from vaswani.errors import InputError
 
 _ROWS_AT_A_TIME = 10_000
 
 
-class _Ragged:
-    """Lists of ids in one flat array."""
+@dataclass(frozen=True)
+class CorpusShare:
+    """What one of several corpora contributes.
 
-    def __init__(self, rows: Iterable[Sequence[int]]) -> None:
-        parts, lengths = [], []
-        for row in rows:
-            parts.append(np.asarray(row, dtype=np.int32))
-            lengths.append(len(row))
-        self.flat = np.concatenate(parts) if parts else np.zeros(0, dtype=np.int32)
-        self.lengths = np.asarray(lengths, dtype=np.int64)
-        self.ends = np.cumsum(self.lengths)
+    Args:
+        name: of the corpus.
+        pairs: how many of it are left.
+        weight: how often each comes in an epoch, on average.
+    """
 
-    def __getitem__(self, index: int) -> list[int]:
-        end = self.ends[index]
-        return self.flat[end - self.lengths[index] : end].tolist()
+    name: str
+    pairs: int
+    weight: float = 1.0
 
 
 class TokenizedPairs(Dataset):
@@ -42,21 +44,26 @@ class TokenizedPairs(Dataset):
         targets: the texts that translations are scored against.
         left_out: pairs that were too long to become a part of this.
         shortened: pairs of which a side was cut.
+        shares: the corpora that the pairs came from, in order; none stands for a single one.
     """
 
     def __init__(
         self,
-        source_ids: Iterable[Sequence[int]],
-        target_ids: Iterable[Sequence[int]],
+        source_ids: IdLists | Iterable[Sequence[int]],
+        target_ids: IdLists | Iterable[Sequence[int]],
         *,
         sources: Sequence[str] | None = None,
         targets: Sequence[str] | None = None,
         left_out: int = 0,
         shortened: int = 0,
+        shares: Sequence[CorpusShare] = (),
     ) -> None:
-        self._source, self._target = _Ragged(source_ids), _Ragged(target_ids)
+        self._source, self._target = (
+            ids if isinstance(ids, IdLists) else IdLists.of(ids) for ids in (source_ids, target_ids)
+        )
         self.sources, self.targets = sources, targets
         self.left_out, self.shortened = left_out, shortened
+        self.shares = list(shares)
 
     def __len__(self) -> int:
         return len(self._source.lengths)
@@ -65,14 +72,48 @@ class TokenizedPairs(Dataset):
         return {"input_ids": self._source[index], "labels": self._target[index]}
 
     @property
-    def source_lengths(self) -> NDArray[np.int64]:
+    def source_lengths(self) -> NDArray[np.int32]:
         """Tokens of each source, end token included."""
         return self._source.lengths
 
     @property
-    def target_lengths(self) -> NDArray[np.int64]:
+    def target_lengths(self) -> NDArray[np.int32]:
         """Tokens of each target, end token included."""
         return self._target.lengths
+
+    @property
+    def weights(self) -> list[tuple[int, float]] | None:
+        """Pairs and weight of each corpus, for a sampler; `None` if there is but one share."""
+        return [(share.pairs, share.weight) for share in self.shares] or None
+
+    def shortest(self, most: int | None, *, cut: bool) -> "TokenizedPairs":
+        """Those of at most `most` tokens a side; with `cut` all, the longer ones cut to it.
+
+        The texts of a cut pair stay whole.
+        """
+        if most is None:
+            return self
+        short = (self.source_lengths <= most) & (self.target_lengths <= most)
+        long = len(short) - int(np.count_nonzero(short))
+        if cut:
+            cut_ids = self._source.cut(most), self._target.cut(most)
+            return TokenizedPairs(
+                *cut_ids,
+                sources=self.sources,
+                targets=self.targets,
+                shortened=long,
+                shares=self.shares,
+            )
+        sizes = [share.pairs for share in self.shares]
+        counts = [int(np.count_nonzero(part)) for part in np.split(short, np.cumsum(sizes))]
+        return TokenizedPairs(
+            self._source.select(short),
+            self._target.select(short),
+            sources=None if self.sources is None else list(compress(self.sources, short)),
+            targets=None if self.targets is None else list(compress(self.targets, short)),
+            left_out=long,
+            shares=[replace(s, pairs=n) for s, n in zip(self.shares, counts, strict=False)],
+        )
 
     @classmethod
     def from_texts(
@@ -93,32 +134,21 @@ class TokenizedPairs(Dataset):
             cut: cut longer sides to `max_tokens` instead; the end token stays.
             keep_texts: keep the texts, for a set that translations are scored on.
         """
-        source_ids: list[NDArray[np.int32]] = []
-        target_ids: list[NDArray[np.int32]] = []
-        kept: list[int] = []
-        shortened = 0
-        for start in range(0, len(sources), _ROWS_AT_A_TIME):
-            rows = slice(start, start + _ROWS_AT_A_TIME)
-            # Not verbose: what is too long is ours to leave out and to report.
-            encoded = tokenizer(list(sources[rows]), text_target=list(targets[rows]), verbose=False)
-            both = zip(encoded["input_ids"], encoded["labels"], strict=True)
-            for number, (source, target) in enumerate(both, start=start):
-                too_long = max_tokens is not None and max(len(source), len(target)) > max_tokens
-                if too_long and cut:
-                    source, target = _cut(source, max_tokens), _cut(target, max_tokens)
-                    shortened += 1
-                if cut or not too_long:
-                    source_ids.append(np.asarray(source, dtype=np.int32))
-                    target_ids.append(np.asarray(target, dtype=np.int32))
-                    kept.append(number)
-        return cls(
-            source_ids,  # type: ignore[arg-type]
-            target_ids,  # type: ignore[arg-type]
-            sources=[sources[k] for k in kept] if keep_texts else None,
-            targets=[targets[k] for k in kept] if keep_texts else None,
-            left_out=len(sources) - len(kept),
-            shortened=shortened,
+        texts = (
+            (
+                list(sources[start : start + _ROWS_AT_A_TIME]),
+                list(targets[start : start + _ROWS_AT_A_TIME]),
+            )
+            for start in range(0, len(sources), _ROWS_AT_A_TIME)
         )
+        blocks = list(encoded_blocks(texts, tokenizer))
+        ids = (IdLists.joined([IdLists.stretch(*b[side]) for b in blocks]) for side in (0, 1))
+        pairs = cls(
+            *ids,
+            sources=list(sources) if keep_texts else None,
+            targets=list(targets) if keep_texts else None,
+        )
+        return pairs.shortest(max_tokens, cut=cut)
 
     @classmethod
     def from_rows(cls, rows: Any) -> "TokenizedPairs":
@@ -145,8 +175,3 @@ class TokenizedPairs(Dataset):
         """At most `count` indices, evenly spaced over the set."""
         count = min(count, len(self))
         return [k * len(self) // count for k in range(count)]
-
-
-def _cut(ids: list[int], most: int | None) -> list[int]:
-    """At most `most` ids; the last one, which is the end token, stays."""
-    return ids if most is None or len(ids) <= most else [*ids[: most - 1], ids[-1]]

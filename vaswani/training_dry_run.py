@@ -1,15 +1,13 @@
 """From arguments to the printed plan of a run that is not begun.
 
 print_plan         what `vaswani train --dry-run` answers
-update_sampler     the updates of a run's training data
 """
 
 from pathlib import Path
 from typing import Any
 
-from vaswani.batching import TokenBudgetBatchSampler
 from vaswani.configuration_vaswani import VaswaniConfig
-from vaswani.data import is_on_hub
+from vaswani.data import corpus_of, is_on_hub
 from vaswani.generation_vaswani import paper_generation_config
 from vaswani.modeling_vaswani import VaswaniForConditionalGeneration
 from vaswani.run_settings import DataArguments, ModelArguments, config_overrides
@@ -17,6 +15,7 @@ from vaswani.training_arguments import VaswaniTrainingArguments
 from vaswani.training_cost import CorpusCounts
 from vaswani.training_data import TokenizedPairs
 from vaswani.training_plan import TrainingPlan
+from vaswani.training_updates import update_sampler
 from vaswani.training_vocabulary import table_settings
 
 
@@ -39,7 +38,9 @@ def print_plan(
     Raises:
         FileNotFoundError: if validation or test data are missing.
     """
-    for path in (data_arguments.validation_data or []) + (data_arguments.test_data or []):
+    words = (data_arguments.validation_data or []) + (data_arguments.test_data or [])
+    corpora = [corpus_of(word) for word in words]
+    for path in (p for data in corpora for p in ([data] if isinstance(data, str) else data)):
         if not is_on_hub(path) and not Path(path).exists():
             raise FileNotFoundError(f"{path}: No such file or directory.")
     config = model.config if model else _planned_config(model_arguments, tokenizer)
@@ -64,17 +65,6 @@ def print_plan(
     if args.process_index == 0:
         print(plan.text())
     return Path(args.output_dir or "")
-
-
-def update_sampler(
-    train: TokenizedPairs, args: VaswaniTrainingArguments
-) -> TokenBudgetBatchSampler:
-    """The sampler of the run's updates, as the trainer makes it."""
-    return TokenBudgetBatchSampler(
-        **args.update_size(train.source_lengths, train.target_lengths),
-        micro_batches=args.world_size * args.gradient_accumulation_steps,
-        seed=args.data_seed if args.data_seed is not None else args.seed,
-    )
 
 
 def _planned_config(arguments: ModelArguments, tokenizer: Any) -> VaswaniConfig:

@@ -37,10 +37,18 @@ from vaswani.run_settings import (
 )
 from vaswani.tokenization_vaswani import VaswaniTokenizer
 from vaswani.training import VaswaniTrainer, VaswaniTrainingArguments, check_savable
-from vaswani.training_corpus import Corpus, encode_corpus, encode_to_evaluate, read_corpus
+from vaswani.training_corpus import (
+    Corpus,
+    encode_corpus,
+    encode_to_evaluate,
+    read_corpus,
+    vocabulary_pairs,
+)
 from vaswani.training_data import TokenizedPairs
-from vaswani.training_dry_run import print_plan, update_sampler
+from vaswani.training_dry_run import print_plan
 from vaswani.training_plan import stopping_rule, update_content
+from vaswani.training_streaming import StreamedPairs
+from vaswani.training_updates import update_sampler
 from vaswani.training_vocabulary import (
     check_tokenizer_fits,
     new_tokenizer,
@@ -80,8 +88,7 @@ def run_training(
     args = training_arguments
     say = _speaker(args)
     output = check_output(args, model_arguments)
-    if args.paper_bleu:
-        check_spaced_language(data_arguments.target)
+    _check_settings(args, data_arguments)
     transformers.utils.logging.disable_progress_bar()
     logging.getLogger("vaswani").setLevel(logging.INFO)
     model, tokenizer = _given_parts(model_arguments)
@@ -92,15 +99,16 @@ def run_training(
     corpus = read_corpus(data_arguments, say, fetch=not args.dry_run)
     _check_stopping(args, corpus)
     if tokenizer is None:
-        tokenizer = new_tokenizer(model_arguments, corpus.sources, corpus.targets, say)
+        tokenizer = new_tokenizer(model_arguments, vocabulary_pairs(corpus, say), say)
     if model is None:
         model = _new_model(model_arguments, tokenizer, args.seed)
     model.generation_config.update(**model_arguments.search)
     check_tokenizer_fits(tokenizer, model.config)
     check_savable(model)
     limit = model.config.position_limit
-    train, validation = encode_corpus(corpus, tokenizer, data_arguments, limit, say)
+    train, validation = encode_corpus(corpus, tokenizer, data_arguments, args, limit, say)
     if args.dry_run:
+        assert isinstance(train, TokenizedPairs)
         return print_plan(*settled, model, tokenizer, train)
     _report(model, tokenizer, train, args, say)
 
@@ -132,8 +140,26 @@ def run_training(
     return output
 
 
+def _check_settings(args: VaswaniTrainingArguments, arguments: DataArguments) -> None:
+    """Refuses settings of the data and of the training that do not go together."""
+    if args.paper_bleu:
+        check_spaced_language(arguments.target)
+    if not arguments.streaming:
+        return
+    if args.dry_run and not arguments.declared:
+        raise InputError(
+            "`dry_run` must be left out with `streaming`, got true: the pairs are not counted. "
+            "Leave `streaming` out for the plan."
+        )
+    if "num_train_epochs" in args.chosen:
+        raise InputError(
+            f"`num_train_epochs` must be left out with `streaming`, got {args.num_train_epochs:g}: "
+            "nobody knows the length of a pass. Set `max_steps` or `max_minutes`."
+        )
+
+
 def _check_stopping(args: VaswaniTrainingArguments, corpus: Corpus) -> None:
-    if args.early_stopping_patience and not corpus.validation_sources:
+    if args.early_stopping_patience and corpus.validation is None:
         raise InputError(
             "`early_stopping_patience` must be left out without validation data, "
             f"got {args.early_stopping_patience}. Name some with `validation_data`."
@@ -191,7 +217,7 @@ def _new_model(
 def _report(
     model: VaswaniForConditionalGeneration,
     tokenizer: Any,
-    train: TokenizedPairs,
+    train: TokenizedPairs | StreamedPairs,
     args: VaswaniTrainingArguments,
     say: Any,
 ) -> None:
@@ -202,13 +228,15 @@ def _report(
         f"{vocabulary_sizes(tokenizer)}; "
         f"device {args.device}."
     )
-    epoch = update_sampler(train, args).updates_per_epoch
-    say(
-        f"Updates of {update_content(args)}; "
-        f"{epoch:,} {'update is' if epoch == 1 else 'updates are'} one pass over "
-        f"{int(train.source_lengths.sum()):,} source and "
-        f"{int(train.target_lengths.sum()):,} target tokens."
-    )
+    one_pass = "read and encoded on the way"
+    if isinstance(train, TokenizedPairs):
+        epoch = update_sampler(train, args).updates_per_epoch
+        one_pass = (
+            f"{epoch:,} {'update is' if epoch == 1 else 'updates are'} one pass over "
+            f"{int(train.source_lengths.sum()):,} source and "
+            f"{int(train.target_lengths.sum()):,} target tokens"
+        )
+    say(f"Updates of {update_content(args)}; {one_pass}.")
     say(f"Ends after {stopping_rule(args)}. Ctrl-C ends it earlier and saves.")
     if args.averaging_plan():
         say(args.averaging_plan())
@@ -216,7 +244,7 @@ def _report(
 
 def _facts(
     arguments: DataArguments,
-    train: TokenizedPairs,
+    train: TokenizedPairs | StreamedPairs,
     validation: TokenizedPairs | None,
     trainer: VaswaniTrainer,
 ) -> dict[str, dict[str, Any]]:
@@ -225,13 +253,8 @@ def _facts(
     data = {
         "source": arguments.source,
         "target": arguments.target,
-        "files": ", ".join(Path(path).name for path in arguments.data),
-        "training pairs": len(train),
-        "training tokens (source, target)": (
-            f"{int(train.source_lengths.sum()):,}, {int(train.target_lengths.sum()):,}"
-        ),
-        "pairs left out as too long": train.left_out,
-        **({"pairs cut as too long": train.shortened} if train.shortened else {}),
+        "files": ", ".join(Path(part).name for word in arguments.data for part in word.split(",")),
+        **_training_facts(arguments, train),
         "validation pairs": len(validation) if validation is not None else 0,
     }
     settings = {
@@ -248,13 +271,35 @@ def _facts(
         ),
         "updates": trainer.state.global_step,
         "weights": trainer.ended_with(),
-        "passes over the data": round(trainer.state.epoch or 0, 2),
+        "passes over the data": (
+            train.passes if isinstance(train, StreamedPairs) else round(trainer.state.epoch or 0, 2)
+        ),
         "warm-up updates": args.warmup_steps,
         "learning-rate factor": args.learning_rate_factor,
         "seed": args.seed,
         "minutes": round(trainer.clock.minutes(), 1),
     }
     return {"data": data, "settings": settings}
+
+
+def _training_facts(
+    arguments: DataArguments, train: TokenizedPairs | StreamedPairs
+) -> dict[str, Any]:
+    weights = {}
+    if arguments.data_weights:
+        shown = ", ".join(f"{weight:g}" for weight in arguments.data_weights)
+        weights = {"weights of the corpora": shown}
+    if isinstance(train, StreamedPairs):
+        return {**weights, "training pairs": "a stream, not counted"}
+    return {
+        **weights,
+        "training pairs": len(train),
+        "training tokens (source, target)": (
+            f"{int(train.source_lengths.sum()):,}, {int(train.target_lengths.sum()):,}"
+        ),
+        "pairs left out as too long": train.left_out,
+        **({"pairs cut as too long": train.shortened} if train.shortened else {}),
+    }
 
 
 def _measure_test(

@@ -8,11 +8,12 @@ KeptTokenIds             keeps the config's ids where transformers would take th
 """
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from transformers import PreTrainedTokenizerBase, TrainerCallback
 
+from vaswani.corpus_store import PairBlocks
 from vaswani.errors import InputError
 from vaswani.run_settings import ModelArguments
 from vaswani.tokenization_vaswani import VaswaniTokenizer, target_side
@@ -27,8 +28,7 @@ _ALIGNED_IDS = ("pad_token_id", "bos_token_id", "eos_token_id")
 
 def new_tokenizer(
     arguments: ModelArguments,
-    sources: Sequence[str],
-    targets: Sequence[str],
+    pairs: PairBlocks,
     say: Callable[[str], object],
 ) -> VaswaniTokenizer:
     """Trains what the arguments ask for: one vocabulary or one for each side."""
@@ -36,12 +36,12 @@ def new_tokenizer(
     size = arguments.vocabulary_size
     if size is None:
         # Only merges have to be chosen by the size of the corpus; words choose themselves.
-        by_pairs = (size for most, size in _SIZES_BY_PAIRS if len(sources) <= most)
+        by_pairs = (size for most, size in _SIZES_BY_PAIRS if len(pairs) <= most)
         size = _LARGEST_SIZE if model == "word" else next(by_pairs, _LARGEST_SIZE)
     kind = "whole words" if model == "word" else "byte-pair encoding"
     if not arguments.separate_vocabularies:
         say(f"Training a shared vocabulary of {kind}, at most {size:,} entries.")
-        return train_tokenizer([*sources, *targets], vocab_size=size, model=model)
+        return train_tokenizer(pairs.texts, vocab_size=size, model=model)
     target_size = arguments.target_vocabulary_size
     if target_size is None:
         target_size = size
@@ -50,7 +50,7 @@ def new_tokenizer(
         f"{target_size:,} target entries."
     )
     return train_tokenizer_pair(
-        sources, targets, vocab_size=size, target_vocab_size=target_size, model=model
+        pairs.sources, pairs.targets, vocab_size=size, target_vocab_size=target_size, model=model
     )
 
 

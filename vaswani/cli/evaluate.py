@@ -36,8 +36,8 @@ class EvaluateArguments:
     data: list[str] = field(
         default_factory=list,
         metadata={
-            "metavar": "FILE",
-            "help": "parallel text: a tab-separated or JSON-lines file, or two line-aligned files",
+            "metavar": "CORPUS",
+            "help": "parallel text: a file, SOURCE_FILE,TARGET_FILE or a dataset; several are one",
         },
     )
     source: str | None = field(
@@ -100,7 +100,7 @@ class EvaluateArguments:
 ARGUMENTS = (EvaluateArguments, SearchArguments, ComputeArguments)
 EXAMPLES = """
 vaswani evaluate --model runs/en-de --data dev.tsv.gz --source en --target de
-vaswani evaluate --model runs/en-de --data dev.en dev.de --source en --target de --json dev.json
+vaswani evaluate --model runs/en-de --data dev.en,dev.de --source en --target de --json dev.json
 vaswani evaluate --hypotheses letters.out --references letters.de
 vaswani evaluate --hypotheses letters.out --references letters.de --target de --paper-bleu
 """
@@ -129,20 +129,17 @@ def run(what: EvaluateArguments, search: SearchArguments, computing: ComputeArgu
 def _figures_of_model(
     what: EvaluateArguments, search: SearchArguments, computing: ComputeArguments
 ) -> dict[str, Any]:
-    from vaswani.data import load_parallel
+    from vaswani.data import read_texts
     from vaswani.evaluation import evaluate_translator
 
     assert what.model and what.source and what.target  # EvaluateArguments has seen to it
-    data = what.data[0] if len(what.data) == 1 else what.data
-    pairs = load_parallel(
-        data,
+    sources, references = read_texts(
+        what.data,
         source=what.source,
         target=what.target,
         encoding=what.encoding,
         bad_lines=what.bad_lines,
-    )["translation"]
-    sources = [pair[what.source] for pair in pairs]
-    references = [pair[what.target] for pair in pairs]
+    )
     translator = computing.load(what.model)
     with tqdm(total=len(sources), unit=" lines", disable=not is_terminal()) as bar:
         figures, translations = evaluate_translator(

@@ -14,7 +14,7 @@ TAKES_RECIPE = True
 ARGUMENTS: tuple[type, ...] = (ModelArguments, DataArguments, VaswaniTrainingArguments)
 EXAMPLES = """
 vaswani train --data a.tsv.gz --source en --target de --preset small --max-minutes 60 --output a
-vaswani train --data a.en a.de --validation-data b.en b.de --source en --target de --output base
+vaswani train --data a.en,a.de b.tsv --validation-data c.tsv --source en --target de --output base
 vaswani train --data more.tsv --source en --target de --model a --max-steps 500 --output more
 vaswani train --config a/settings.yaml --seed 2 --output second --dry-run
 vaswani train --recipe base-wmt14-en-de --dry-run

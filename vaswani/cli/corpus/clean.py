@@ -69,7 +69,7 @@ vaswani corpus clean --data a.tsv b.en,b.de --source en --target de --output kep
 
 def run(corpus: CorpusArguments, cleaning: CleanArguments, output: OutputArguments) -> int:
     """Prints a table of counts by filter; see `--help`."""
-    from vaswani.corpus_cleaning import Cleaner
+    from vaswani.corpus_cleaning import Cleaner, chosen
 
     paths = {Path(path).resolve() for path in (output.output, *output.output.split(","))}
     if cleaning.dropped is not None and Path(cleaning.dropped).resolve() in paths:
@@ -87,7 +87,7 @@ def run(corpus: CorpusArguments, cleaning: CleanArguments, output: OutputArgumen
         for pairs in corpus.blocks(report):
             first = cleaner.read + 1
             verdicts = cleaner.judge(pairs)
-            writer.write(_chosen(pairs, verdicts < 0))
+            writer.write(chosen(pairs, verdicts < 0))
             if write_dropped is not None:
                 write_dropped(_dropped(pairs, verdicts, cleaner.names, first))
     print_skipped(report)
@@ -96,18 +96,15 @@ def run(corpus: CorpusArguments, cleaning: CleanArguments, output: OutputArgumen
     return 0
 
 
-def _chosen(pairs: "Pairs", wanted: "NDArray[np.bool_]") -> "Pairs":
-    places = wanted.nonzero()[0].tolist()
-    return [pairs[0][k] for k in places], [pairs[1][k] for k in places]
-
-
 def _dropped(
     pairs: "Pairs", verdicts: "NDArray[np.int64]", names: Sequence[str], first: int
 ) -> Dropped:
+    from vaswani.corpus_cleaning import chosen
+
     places = (verdicts >= 0).nonzero()[0].tolist()
     return (
         [first + k for k in places],
-        *_chosen(pairs, verdicts >= 0),
+        *chosen(pairs, verdicts >= 0),
         [names[verdicts[k]] for k in places],
     )
 
