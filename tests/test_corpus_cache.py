@@ -1,5 +1,6 @@
 """The cache: what its keys depend on, and that an entry is there whole or not at all."""
 
+import errno
 import json
 import multiprocessing
 import os
@@ -91,6 +92,16 @@ def test_a_failed_entry_leaves_nothing(tmp_path: Path) -> None:
         raise InputError("line 3")
 
     with pytest.raises(InputError, match="line 3"):
+        CorpusCache(tmp_path).entry("pairs", "k", fails)
+    assert names(tmp_path) == []
+
+
+def test_a_full_disk_is_one_line_with_the_remedy(tmp_path: Path) -> None:
+    def fails(folder: Path) -> dict[str, Any]:
+        (folder / "part").write_text("half")
+        raise OSError(errno.ENOSPC, "as Arrow has it")
+
+    with pytest.raises(InputError, match=r"`cache_dir` must have room.*No space left.*streaming"):
         CorpusCache(tmp_path).entry("pairs", "k", fails)
     assert names(tmp_path) == []
 

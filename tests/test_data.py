@@ -12,7 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vaswani.data import ReadReport, clean_text, load_parallel, read_lines
+from vaswani.data import (
+    ReadReport,
+    check_words,
+    clean_text,
+    load_parallel,
+    read_lines,
+    read_texts,
+)
 from vaswani.errors import InputError
 
 PAIRS = [
@@ -348,3 +355,31 @@ def test_no_bytes_raise_anything_but_the_error_for_bad_input(tmp_path_factory, c
             pairs_of(path, bad_lines=bad_lines)
         except InputError as error:
             assert "\n" not in str(error)
+
+
+def test_texts_of_several_corpora_follow_one_another(tmp_path: Path) -> None:
+    """Each word is a corpus; one of them is two line-aligned files."""
+    for name, text in {"a.tsv": "x\ty\n", "b.en": "one\ntwo\n", "b.de": "eins\nzwei\n"}.items():
+        (tmp_path / name).write_text(text)
+    words = [str(tmp_path / "a.tsv"), f"{tmp_path / 'b.en'},{tmp_path / 'b.de'}"]
+    found = read_texts(words, source="en", target="de")
+    assert found == (["x", "one", "two"], ["y", "eins", "zwei"])
+
+
+def test_an_empty_one_of_several_corpora_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("x\ty\n")
+    (tmp_path / "b.tsv").write_text("\n")
+    words = [str(tmp_path / "a.tsv"), str(tmp_path / "b.tsv")]
+    with pytest.raises(InputError, match=r"b\.tsv must hold at least one pair"):
+        read_texts(words, source="en", target="de")
+
+
+def test_source_and_target_file_as_two_words_are_refused_with_the_remedy(tmp_path: Path) -> None:
+    paths = [tmp_path / "a.en", tmp_path / "a.de"]
+    for path in paths:
+        path.write_bytes(b"\xff one\ntwo\n")
+    words = list(map(str, paths))
+    with pytest.raises(InputError, match=r"join them with a comma, as in \S+a\.en,\S+a\.de$"):
+        check_words(words)
+    check_words([",".join(words)])
+    check_words(words[:1])

@@ -11,6 +11,7 @@ network disks, both do it and the first to finish is kept. Sizes and checksums s
 """
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -99,6 +100,13 @@ class CorpusCache:
                 facts = make(aside)
                 _note(aside, facts)
                 _move(aside, folder)
+            except OSError as error:
+                if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                    raise
+                raise InputError(
+                    f"`cache_dir` must have room for the corpus, got {self.folder} "
+                    f"({os.strerror(error.errno)}). Choose another, or read with `streaming`."
+                ) from error
             finally:
                 shutil.rmtree(aside, ignore_errors=True)
             return CacheEntry(folder, facts, found=False, damaged=damaged)

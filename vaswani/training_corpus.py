@@ -95,7 +95,7 @@ _MEASURED = ("validation_data", "test_data")
 def read_to_evaluate(arguments: DataArguments, name: str, *, fetch: bool) -> Pairs | None:
     """The validation or test data that the arguments name, if any."""
     words = getattr(arguments, name)
-    if not words or (not fetch and is_on_hub(words[0])):
+    if not words or (not fetch and any(map(is_on_hub, words))):
         return None
     return read_texts(words, **arguments.reading_options)
 

@@ -145,6 +145,7 @@ class StreamedPairs(IterableDataset):
         self._max_tokens, self._cut = max_tokens, cut
         self.passes = 0
         """Whole passes of the latest iteration."""
+        self._told = False
 
     def __iter__(self) -> Iterator[list[dict[str, list[int]]]]:
         rank, world = self._args.process_index, self._args.world_size
@@ -179,7 +180,8 @@ class StreamedPairs(IterableDataset):
                     f"`max_tokens` must let some pairs through, got {self._max_tokens} for "
                     f"{left_out} longer pairs."
                 )
-            if number == 0:
+            if not self._told:
+                self._told = True
                 self.stream.say(
                     f"A first pass: {pairs:,} pairs, {left_out:,} left out and {shortened:,} cut "
                     f"for more than {self._max_tokens} tokens on a side."
