@@ -143,6 +143,7 @@ def _read_tsv(paths: list[Path], request: ReadRequest) -> Iterator[Pairs]:
 def _read_json_lines(paths: list[Path], request: ReadRequest) -> Iterator[Pairs]:
     (path,) = paths
     name = str(path)
+    decode = json.JSONDecoder().decode
     for number, lines in line_blocks(
         path, name, request.encoding, request.bad_lines, request.report
     ):
@@ -154,12 +155,18 @@ def _read_json_lines(paths: list[Path], request: ReadRequest) -> Iterator[Pairs]
                 request.report.skipped["blank"] += 1
                 continue
             try:
-                record = json.loads(line)
+                record = decode(line)
             except (ValueError, RecursionError):
                 record = None
             if isinstance(record, dict):
                 # A flat record has the language codes themselves as keys.
                 record = record.get("translation", record)
+                # Without \u there is no NUL and no half of a surrogate pair to look for.
+                if "\\u" not in line and type(record) is dict:
+                    source, target = record.get(request.source), record.get(request.target)
+                    if type(source) is str and type(target) is str:
+                        request.add(pairs, source.strip(), target.strip())
+                        continue
                 request.add_values(pairs, record, name, number + offset)
             else:
                 rule = "each line must be one JSON object"
