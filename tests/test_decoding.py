@@ -8,6 +8,7 @@ from tiny_model import decisive_model, endless_model, sentences
 
 from vaswani import scoring
 from vaswani.decoding import PrefixProcessor, batches_by_length, output_limit, search_batch
+from vaswani.ensemble import VaswaniEnsemble
 from vaswani.scoring import token_log_probabilities
 
 SOURCES = sentences(9, [5, 2, 7, 3])
@@ -69,11 +70,11 @@ def test_the_smaller_of_two_limits_counts() -> None:
 
 def own_distribution(model: torch.nn.Module, source: list[int], target: list[int]) -> list[float]:
     """log P of each token by `forward` on the pair alone, in float64."""
-    start = model.config.decoder_start_token_id
+    ids, start = torch.tensor([source]), model.config.decoder_start_token_id
+    decoder_ids = torch.tensor([[start, *target[:-1]]])
     with torch.no_grad():
         logits = model(
-            input_ids=torch.tensor([source]),
-            decoder_input_ids=torch.tensor([[start, *target[:-1]]]),
+            input_ids=ids, attention_mask=torch.ones_like(ids), decoder_input_ids=decoder_ids
         ).logits[0]
     log_probs = logits.double().log_softmax(-1)
     return [log_probs[place, token].item() for place, token in enumerate(target)]
@@ -111,6 +112,25 @@ def test_a_hypothesis_may_hold_the_padding_token() -> None:
     with torch.no_grad():
         (values,) = token_log_probabilities(model, SOURCES[:1], [target])
     assert values == pytest.approx(own_distribution(model, SOURCES[0], target), abs=1e-9)
+
+
+def test_padding_of_a_batch_is_told_by_lengths_not_by_ids() -> None:
+    """A source may hold the id of padding as a word."""
+    model = decisive_model()
+    sources, targets = [[5, 0, 6, 2], [4, 2]], [[7, 2], [8, 6, 2]]
+    with torch.no_grad():
+        found = token_log_probabilities(model, sources, targets)
+    for source, target, values in zip(sources, targets, found, strict=True):
+        assert values == pytest.approx(own_distribution(model, source, target), abs=1e-9)
+
+
+def test_scores_of_an_ensemble_are_logarithms_of_mean_probabilities() -> None:
+    members = [decisive_model(seed=seed) for seed in (1, 2, 3)]
+    with torch.no_grad():
+        found = token_log_probabilities(VaswaniEnsemble(members), SOURCES, TARGETS)
+    for source, target, values in zip(SOURCES, TARGETS, found, strict=True):
+        alone = torch.tensor([own_distribution(model, source, target) for model in members])
+        assert values == pytest.approx(alone.double().exp().mean(0).log().tolist(), abs=1e-6)
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 7, 12, 10_000])

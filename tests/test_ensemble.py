@@ -84,7 +84,7 @@ def test_the_shortest_table_of_positions_ends_what_is_read(first: int) -> None:
     ensemble = VaswaniEnsemble(models[first:] + models[:first]).eval()
     fits, too_long = sentences(9, [12, 13])
     assert ensemble.generate(torch.tensor([fits])).shape[1] <= 13
-    with pytest.raises(ValueError, match="`max_position_embeddings` = 12 tokens.* got 13"):
+    with pytest.raises(ValueError, match=r"`max_position_embeddings` = 12 tokens.* got 13"):
         ensemble.generate(torch.tensor([too_long]))
 
 

@@ -193,6 +193,8 @@ def test_positions_are_the_sines_and_cosines_of_the_paper() -> None:
     assert image.get_clim() == (-1.0, 1.0)
     with pytest.raises(InputError, match=r"`positions` must be at least 1, got 0\."):
         position_table(encoder, 0)
+    with pytest.raises(InputError, match=r"`positions` must be at most 100,000, got 100001\."):
+        position_table(encoder, 100_001)
 
 
 def test_learned_positions_are_the_rows_of_the_table(tiny_config) -> None:

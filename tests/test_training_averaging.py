@@ -285,6 +285,22 @@ def test_command_ends_with_the_average_and_tells_both_losses(
     assert "average of 2 checkpoints" in (output / "README.md").read_text()
 
 
+def test_command_tells_at_the_start_that_there_will_be_fewer_checkpoints(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    others = ("--average-last", "7", "--save-steps", "3", "--dry-run")
+    assert main(flags(tmp_path, *others)) == 0
+    told = "`average_last` is 7, but the run will write 2 checkpoints: the average is of those."
+    assert told in " ".join(capsys.readouterr().out.split())
+    assert main(flags(tmp_path, *others[:-1])) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert any(
+        told in line
+        for line in lines[: next(k for k, x in enumerate(lines) if "update " in x and "·" in x)]
+    )
+    assert len(list((tmp_path / "run").glob("checkpoint-*"))) == 2
+
+
 def test_command_ends_with_the_moving_average(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

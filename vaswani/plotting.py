@@ -47,6 +47,8 @@ SUFFIXES = (".png", ".svg")
 _DPI = 150
 # Of many heads and long sentences; at full resolution they would fill the memory.
 _MOST_PIXELS = 40e6
+# Far more rows than any picture has points.
+_MOST_POSITIONS = 100_000
 _POINTS_OF_A_CURVE = 1000
 
 
@@ -95,10 +97,11 @@ def position_table(stack: VaswaniEncoder | VaswaniDecoder, positions: int) -> Te
         positions: P, how many.
 
     Raises:
-        InputError: if there are none, or fewer in a learned table.
+        InputError: if there are none, or more than a learned table or a picture holds.
     """
-    if positions < 1:
-        raise InputError(f"`positions` must be at least 1, got {positions}.")
+    if not 1 <= positions <= _MOST_POSITIONS:
+        rule = "at least 1" if positions < 1 else f"at most {_MOST_POSITIONS:,}"
+        raise InputError(f"`positions` must be {rule}, got {positions}.")
     limit = stack.config.position_limit
     if limit is not None and positions > limit:
         raise InputError(

@@ -37,6 +37,7 @@ from vaswani.run_settings import (
 )
 from vaswani.tokenization_vaswani import VaswaniTokenizer
 from vaswani.training import VaswaniTrainer, VaswaniTrainingArguments, check_savable
+from vaswani.training_checkpoints import missing_checkpoints
 from vaswani.training_corpus import Corpus, encode_corpus, encode_to_evaluate, read_corpus
 from vaswani.training_data import TokenizedPairs
 from vaswani.training_dry_run import print_plan, update_sampler
@@ -210,8 +211,9 @@ def _report(
         f"{int(train.target_lengths.sum()):,} target tokens."
     )
     say(f"Ends after {stopping_rule(args)}. Ctrl-C ends it earlier and saves.")
-    if args.averaging_plan():
-        say(args.averaging_plan())
+    for line in (args.averaging_plan(), missing_checkpoints(args, epoch)):
+        if line:
+            say(line)
 
 
 def _facts(
