@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_model import decisive_model, padded, sentences, words
+from tiny_model import decisive_model, endless_model, padded, sentences, words
 
 from vaswani import VaswaniConfig, VaswaniForConditionalGeneration
 from vaswani.cli import main
@@ -74,16 +74,17 @@ def test_mean_of_half_precision_members_is_taken_in_float32() -> None:
 
 
 def learned(rows: int, seed: int = 0) -> VaswaniForConditionalGeneration:
-    return decisive_model(seed=seed, position_encoding="learned", max_position_embeddings=rows)
+    return endless_model(seed=seed, position_encoding="learned", max_position_embeddings=rows)
 
 
 @pytest.mark.parametrize("first", [0, 1, 2])
 def test_the_shortest_table_of_positions_ends_what_is_read(first: int) -> None:
     """Whichever member comes first; sinusoids, which go on, set no end."""
-    models = [learned(16), learned(12), decisive_model(max_position_embeddings=6)]
+    models = [learned(16), learned(12), endless_model(max_position_embeddings=6)]
     ensemble = VaswaniEnsemble(models[first:] + models[:first]).eval()
     fits, too_long = sentences(9, [12, 13])
-    assert ensemble.generate(torch.tensor([fits])).shape[1] <= 13
+    # The start token and 11 more are read, and the 12th token is given.
+    assert ensemble.generate(torch.tensor([fits])).shape == (1, 1 + 12)
     with pytest.raises(ValueError, match=r"`max_position_embeddings` = 12 tokens.* got 13"):
         ensemble.generate(torch.tensor([too_long]))
 

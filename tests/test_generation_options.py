@@ -188,7 +188,7 @@ def test_an_endless_output_is_always_flagged(options: dict, limit: dict) -> None
 
 @pytest.mark.parametrize("options", [{"num_beams": 4}, {"num_beams": 1}, {"do_sample": True}])
 def test_the_limit_counts_what_is_generated_not_the_beginning(options: dict) -> None:
-    """A given beginning of four tokens, an end token among them, ends nothing and is not counted."""
+    """A beginning of four tokens, an end token among them, ends nothing and is not counted."""
     begun = torch.tensor([[1, 5, 2, 7]] * len(SOURCES))
     output = generate(
         endless_model(vocab_size=20),
@@ -197,8 +197,7 @@ def test_the_limit_counts_what_is_generated_not_the_beginning(options: dict) -> 
         return_dict_in_generate=True,
         **options,
     )
-    input_ids, mask = padded(SOURCES)
-    limits = (mask.sum(-1) + 3).tolist()
+    limits = [len(source) + 3 for source in SOURCES]
     for row, limit in zip(output.sequences.tolist(), limits, strict=True):
         assert row[:4] == [1, 5, 2, 7]
         assert all(row[4 : 4 + limit]) and not any(row[4 + limit :])

@@ -21,6 +21,7 @@ from vaswani.attention_maps import read_attention
 from vaswani.errors import InputError
 from vaswani.modeling_vaswani import VaswaniDecoder, VaswaniEncoder
 from vaswani.optimization import inverse_sqrt_rate
+from vaswani.output_folder import file_aside
 
 try:
     import matplotlib
@@ -71,7 +72,7 @@ def save_figure(figure: Figure, path: str | Path) -> Path:
     """Writes a figure as PNG or SVG, by the name's ending, and returns the path.
 
     An SVG holds its text as text, shown in the fonts of whoever opens it. The same figure gives
-    the same file.
+    the same file. It appears whole or not at all.
 
     Raises:
         InputError: if the name ends otherwise.
@@ -85,7 +86,8 @@ def save_figure(figure: Figure, path: str | Path) -> Path:
     with matplotlib.rc_context(settings), warnings.catch_warnings():
         # `font_families` has told of them, in one line.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        figure.savefig(path, dpi=dpi, format=kind, metadata=metadata)
+        with file_aside(path) as aside:
+            figure.savefig(aside, dpi=dpi, format=kind, metadata=metadata)
     return path
 
 
