@@ -114,6 +114,23 @@ def test_a_hypothesis_may_hold_the_padding_token() -> None:
     assert values == pytest.approx(own_distribution(model, SOURCES[0], target), abs=1e-9)
 
 
+def test_sources_are_padded_with_an_id_of_their_own_vocabulary() -> None:
+    """The target's padding is no entry of the source's table."""
+    model = decisive_model(
+        vocab_size=15,
+        pad_token_id=12,
+        encoder_vocab_size=9,
+        encoder_pad_token_id=0,
+        share_encoder_decoder_embeddings=False,
+    )
+    with torch.no_grad():
+        found = token_log_probabilities(model, SOURCES, TARGETS)
+        searched = search_batch(model, SOURCES, model.generation_config)
+    for source, target, values in zip(SOURCES, TARGETS, found, strict=True):
+        assert values == pytest.approx(own_distribution(model, source, target), abs=1e-9)
+    assert len(searched) == len(SOURCES)
+
+
 def test_padding_of_a_batch_is_told_by_lengths_not_by_ids() -> None:
     """A source may hold the id of padding as a word."""
     model = decisive_model()
