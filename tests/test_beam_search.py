@@ -94,6 +94,28 @@ def _steps_taken(log_probs: list[list[float]], limit: int, early_stopping: Any) 
     return beams.generated, beams.result()
 
 
+def test_all_beams_go_on_however_many_tokens_can_end_an_output() -> None:
+    """Three of nine tokens are ends and the likeliest continuations of every open hypothesis."""
+    beams, ends = 2, [1, 2, 3]
+    configured = BeamSettings(
+        num_beams=beams,
+        num_return_sequences=beams,
+        penalty=LengthPenalty("gnmt", 0.6),
+        early_stopping="never",
+        sample=False,
+        end_token_ids=torch.tensor(ends),
+        pad_token_id=0,
+    )
+    one = BeamSearch(torch.tensor([[8]]), torch.tensor([10]), configured)
+    scores = torch.tensor([[-9.0, -1.0, -1.1, -1.2, -5.0, -6.0, -7.0, -8.0, -9.0]] * beams)
+    for step in (1, 2, 3):
+        one.advance(scores.log_softmax(-1))
+        assert (one.open.scores > -torch.inf).all()
+        assert not torch.isin(one.open.tokens[..., -1], torch.tensor(ends)).any()
+        # Token 4 each time but for the last place of the second hypothesis.
+        assert one.open.tokens[0, 0].tolist() == [8] + [4] * step
+
+
 def test_never_waits_for_a_longer_output_that_wins_and_no_longer() -> None:
     """By hand: ending at once gives -1.0 / 1. Going on costs 0.1 a token, so that 4 tokens reach
     (-0.1 - 0.1 - 0.1 - 0.5) / 4 = -0.2."""

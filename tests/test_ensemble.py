@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_model import decisive_model, padded, sentences, words
+from tiny_model import decisive_model, endless_model, padded, sentences, words
 
 from vaswani import VaswaniConfig, VaswaniForConditionalGeneration
 from vaswani.cli import main
@@ -41,6 +41,79 @@ def test_next_tokens_have_the_mean_of_the_probabilities() -> None:
         mean = sum(member(**batch).logits.softmax(-1) for member in members) / 2
         got = VaswaniEnsemble(members)(**batch).logits.exp()
     assert torch.allclose(got, mean, atol=1e-12)
+
+
+def test_members_see_the_masks_that_are_given() -> None:
+    """Masks that ids of padding do not tell: hidden words of the source, a padded beginning."""
+    members = [decisive_model(seed=1), decisive_model(seed=2, **OTHER)]
+    input_ids, mask = padded(SOURCES)
+    mask[:, 0] = 0
+    batch = {"input_ids": input_ids, "attention_mask": mask}
+    batch["decoder_input_ids"] = torch.tensor([[0, 1, 6]] * len(SOURCES))
+    batch["decoder_attention_mask"] = torch.tensor([[0, 1, 1]] * len(SOURCES))
+    with torch.no_grad():
+        mean = sum(member(**batch).logits.softmax(-1) for member in members) / 2
+        got = VaswaniEnsemble(members)(**batch).logits.exp()
+        last = VaswaniEnsemble(members)(**batch, logits_to_keep=1).logits.exp()
+    assert torch.allclose(got[:, 1:], mean[:, 1:], atol=1e-12)
+    assert last.shape == (len(SOURCES), 1, 9)
+    assert torch.allclose(last, mean[:, -1:], atol=1e-12)
+
+
+def test_mean_of_half_precision_members_is_taken_in_float32() -> None:
+    """Their scores are rounded to bfloat16, so they are the same on both sides."""
+    members = [decisive_model(seed=seed).bfloat16() for seed in (1, 2)]
+    input_ids, mask = padded(SOURCES)
+    batch = {"input_ids": input_ids, "attention_mask": mask}
+    batch["decoder_input_ids"] = torch.tensor([[1, 5, 6]] * len(SOURCES))
+    with torch.no_grad():
+        mean = sum(member(**batch).logits.double().softmax(-1) for member in members) / 2
+        got = VaswaniEnsemble(members)(**batch).logits
+    assert got.dtype == torch.float32
+    assert torch.allclose(got.double(), mean.log(), atol=1e-6)
+
+
+def learned(rows: int, seed: int = 0) -> VaswaniForConditionalGeneration:
+    return endless_model(seed=seed, position_encoding="learned", max_position_embeddings=rows)
+
+
+@pytest.mark.parametrize("first", [0, 1, 2])
+def test_the_shortest_table_of_positions_ends_what_is_read(first: int) -> None:
+    """Whichever member comes first; sinusoids, which go on, set no end."""
+    models = [learned(16), learned(12), endless_model(max_position_embeddings=6)]
+    ensemble = VaswaniEnsemble(models[first:] + models[:first]).eval()
+    fits, too_long = sentences(9, [12, 13])
+    # The start token and 11 more are read, and the 12th token is given.
+    assert ensemble.generate(torch.tensor([fits])).shape == (1, 1 + 12)
+    with pytest.raises(ValueError, match=r"`max_position_embeddings` = 12 tokens.* got 13"):
+        ensemble.generate(torch.tensor([too_long]))
+
+
+def test_settings_of_the_search_are_those_of_the_first() -> None:
+    models = [decisive_model(seed=1), decisive_model(seed=2)]
+    models[0].generation_config.update(num_beams=2, max_length_b=3, length_penalty=0.1)
+    search = VaswaniEnsemble(models).generation_config
+    assert (search.num_beams, search.max_length_b, search.length_penalty) == (2, 3, 0.1)
+    search.num_beams = 7
+    assert models[0].generation_config.num_beams == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"encoder_vocab_size": 11}, "`source_vocab_size` .*got 9 and 11"),
+        ({"encoder_pad_token_id": 7}, "`source_pad_token_id` .*got 0 and 7"),
+        ({"pad_token_id": 7, "encoder_pad_token_id": 0}, "`pad_token_id` .*got 0 and 7"),
+        ({"eos_token_id": 3}, "`eos_token_id` .*got 2 and 3"),
+        ({"decoder_start_token_id": 2}, "`decoder_start_token_id` .*got 1 and 2"),
+    ],
+)
+def test_members_for_whom_an_id_means_something_else_are_refused(
+    settings: dict, message: str
+) -> None:
+    other = decisive_model(share_encoder_decoder_embeddings=False, **settings)
+    with pytest.raises(InputError, match=message):
+        VaswaniEnsemble([decisive_model(), other])
 
 
 @pytest.mark.parametrize("options", [{"num_beams": 4}, {"num_beams": 1}], ids=str)

@@ -186,6 +186,24 @@ def test_an_endless_output_is_always_flagged(options: dict, limit: dict) -> None
     assert output.truncated.all()
 
 
+@pytest.mark.parametrize("options", [{"num_beams": 4}, {"num_beams": 1}, {"do_sample": True}])
+def test_the_limit_counts_what_is_generated_not_the_beginning(options: dict) -> None:
+    """A beginning of four tokens, an end token among them, ends nothing and is not counted."""
+    begun = torch.tensor([[1, 5, 2, 7]] * len(SOURCES))
+    output = generate(
+        endless_model(vocab_size=20),
+        decoder_input_ids=begun,
+        max_length_b=3,
+        return_dict_in_generate=True,
+        **options,
+    )
+    limits = [len(source) + 3 for source in SOURCES]
+    for row, limit in zip(output.sequences.tolist(), limits, strict=True):
+        assert row[:4] == [1, 5, 2, 7]
+        assert all(row[4 : 4 + limit]) and not any(row[4 + limit :])
+    assert output.truncated.all()
+
+
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"num_beams": 0}, "`num_beams` must be at least 1, got 0"),
     ({"num_beams": -2}, "`num_beams` must be at least 1, got -2"),

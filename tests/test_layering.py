@@ -36,7 +36,7 @@ EXTRA: dict[str, set[str]] = {
     "attention_panels": {"attention_maps", "plot_fonts"},
     "attention_pictures": {"attention_maps", "attention_panels"},
     "length_pictures": {"plot_fonts"},
-    "plotting": {"attention_maps", "attention_pictures", "optimization"},
+    "plotting": {"attention_maps", "attention_pictures", "optimization", "output_folder"},
 }
 # Parallel text, from bytes to pairs: these may import one another and the vocabulary.
 CORPUS = {"compressed_files", "data", "gettext_catalogs", "text_folding", "text_lines", "tmx"}

@@ -13,6 +13,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers.trainer_pt_utils import LabelSmoother
 
+from vaswani.loss_vaswani import CHUNK, projected_cross_entropy, smoothed_cross_entropy
+
 SOURCES = sentences(40, [7, 3, 5])
 LABELS = sentences(40, [4, 6, 2], seed=1)
 FORMULAS = ["uniform", "others", "others_not_pad"]
@@ -232,3 +234,75 @@ def test_loss_is_finite_where_a_word_is_impossible(formula: str, return_logits: 
     output, got = gradients(model, **batch(labels), return_logits=return_logits)
     assert torch.isfinite(output.loss)
     assert all(torch.isfinite(gradient).all() for gradient in got.values())
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_impossible_words_change_nothing_for_the_others(formula: str, smoothing: float) -> None:
+    """Without logits too: the masses of the entries that are left, written out."""
+    model = training_model(label_smoothing=smoothing, smoothing_formula=formula, output_bias=True)
+    with torch.no_grad():
+        model.lm_head.bias[39] = -torch.inf
+    full, wanted = gradients(model, **batch([[5, 6, 2]] * 3), return_logits=True)
+    lean, got = gradients(model, **batch([[5, 6, 2]] * 3), return_logits=False)
+    log_probs = full.logits.log_softmax(-1).detach()
+    each = smoothing / (40 - FORMULAS.index(formula))
+    expected = 0.0
+    for row in log_probs:
+        for place, right in enumerate([5, 6, 2]):
+            masses = [0.0 if entry == 39 else each for entry in range(40)]
+            masses[0] = 0.0 if formula == "others_not_pad" else each
+            masses[right] = 1 - smoothing + (each if formula == "uniform" else 0.0)
+            for entry, mass in enumerate(masses):
+                if mass:
+                    expected -= mass * row[place, entry].item() / 9
+    assert full.loss.item() == pytest.approx(expected, abs=1e-10)
+    torch.testing.assert_close(lean.loss, full.loss, **EXACT)
+    torch.testing.assert_close(got, wanted, **EXACT)
+
+
+@pytest.mark.parametrize("return_logits", [True, False])
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_padding_may_have_any_id(formula: str, return_logits: bool) -> None:
+    model = training_model(label_smoothing=0.2, smoothing_formula=formula, pad_token_id=7)
+    inputs = batch([[5, 0, 6, 2], [8, 2]])
+    inputs["input_ids"], inputs["attention_mask"] = padded(SOURCES[:2], pad=7)
+    loss = model(**inputs, return_logits=return_logits).loss
+    logits = model(**inputs, return_logits=True).logits
+    expected = reference.smoothed_loss(
+        logits, inputs["labels"].tolist(), epsilon=0.2, formula=formula, pad=7
+    )
+    torch.testing.assert_close(loss, expected, **EXACT)
+
+
+def random_projection(rows: int, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+    """Hidden states, a projection to 11 entries, and labels, 30 of the first chunk ignored."""
+    generator = torch.Generator().manual_seed(0)
+    hidden = torch.randn(rows, 6, generator=generator, dtype=dtype, requires_grad=True)
+    weight = torch.randn(11, 6, generator=generator, dtype=dtype, requires_grad=True)
+    labels = torch.randint(1, 11, (rows,), generator=generator)
+    labels[:30] = -100
+    return hidden, weight, labels
+
+
+@pytest.mark.parametrize("real", [1, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK + 3])
+def test_every_chunk_of_tokens_counts(real: int) -> None:
+    """Loss and gradients are torch's for any number of real tokens."""
+    hidden, weight, labels = random_projection(real + 30, torch.float64)
+    loss = projected_cross_entropy(hidden, weight, None, labels, smoothing=0.1)
+    got = torch.autograd.grad(loss, (hidden, weight))
+    torchs = F.cross_entropy(hidden @ weight.T, labels, label_smoothing=0.1, reduction="sum")
+    torch.testing.assert_close(loss, torchs, **EXACT)
+    torch.testing.assert_close(got, torch.autograd.grad(torchs, (hidden, weight)), **EXACT)
+
+
+def test_loss_of_half_precision_is_summed_in_float32() -> None:
+    """The scores themselves are rounded to bfloat16, so they are the same on both sides."""
+    hidden, weight, labels = random_projection(3000, torch.bfloat16)
+    loss = projected_cross_entropy(hidden, weight, None, labels, smoothing=0.1)
+    scores = (hidden @ weight.T).double()
+    expected = F.cross_entropy(scores, labels, label_smoothing=0.1, reduction="sum")
+    assert loss.dtype == torch.float32
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
+    table = smoothed_cross_entropy(hidden @ weight.T, labels, smoothing=0.1)
+    assert table.item() == pytest.approx(expected.item(), rel=1e-5)

@@ -82,19 +82,34 @@ def test_average_goes_on_where_its_file_stopped(tmp_path: Path) -> None:
     assert all(torch.equal(average.weights[name], other.weights[name]) for name in average.weights)
 
 
+def test_average_from_a_file_of_half_precision_goes_on_in_float32(tmp_path: Path) -> None:
+    model, path = tiny_model(), tmp_path / "ema.safetensors"
+    average = MovingAverage(0.9)
+    average.update(model)
+    save_file({name: weight.bfloat16() for name, weight in average.weights.items()}, path)
+    average.load(path, model)
+    average.update(model)
+    assert {weight.dtype for weight in average.weights.values()} == {torch.float32}
+
+
 @pytest.mark.parametrize("decay", [-0.1, 1.0, float("nan")])
 def test_impossible_decay_is_refused(decay: float) -> None:
     with pytest.raises(InputError, match="`ema_decay` must be at least 0 and below 1, got"):
         MovingAverage(decay)
 
 
-@pytest.mark.parametrize("kind", ["missing", "damaged", "other"])
+@pytest.mark.parametrize("kind", ["missing", "damaged", "other", "wider"])
 def test_file_that_does_not_fit_is_refused(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "ema.safetensors"
     if kind == "damaged":
         path.write_bytes(b"half")
     if kind == "other":
         save_file({"table": torch.zeros(2)}, path)
-    message = "average of this model's weights" if kind == "other" else "intact ema.safetensors"
+    if kind == "wider":
+        wider = MovingAverage(0.9)
+        wider.update(tiny_model(encoder_ffn_dim=96))
+        wider.save(path)
+    unreadable = kind in ("missing", "damaged")
+    message = "intact ema.safetensors" if unreadable else "average of this model's weights"
     with pytest.raises(InputError, match=message):
         MovingAverage(0.9).load(path, tiny_model())

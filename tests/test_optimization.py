@@ -55,6 +55,25 @@ def test_rate_halves_when_the_updates_after_warmup_quadruple() -> None:
     assert rates[159] == pytest.approx(rates[39] / 2)
 
 
+def test_factor_multiplies_every_rate() -> None:
+    rates = rates_of_updates(6, d_model=32, warmup=4, factor=0.25)
+    assert rates == pytest.approx([0.25 * paper_formula(k, 32, 4) for k in range(1, 7)])
+
+
+def test_schedule_ends_its_warmup_at_update_4000_unless_told_otherwise() -> None:
+    optimizer = paper_optimizer([torch.nn.Parameter(torch.zeros(1))])
+    paper_schedule(optimizer, d_model=512)
+    assert optimizer.param_groups[0]["lr"] == pytest.approx(paper_formula(1, 512, 4000))
+
+
+def test_rates_of_before_have_no_part_in_the_schedule() -> None:
+    """The optimizer's own rate, and what an earlier schedule started from."""
+    optimizer = paper_optimizer([torch.nn.Parameter(torch.zeros(1))], rate=0.5)
+    torch.optim.lr_scheduler.LambdaLR(optimizer, lambda update: 0.1)
+    paper_schedule(optimizer, d_model=64, warmup_updates=10)
+    assert optimizer.param_groups[0]["lr"] == pytest.approx(paper_formula(1, 64, 10))
+
+
 @given(
     update=st.integers(0, 10**6),
     d_model=st.integers(1, 4096),

@@ -193,6 +193,8 @@ def test_positions_are_the_sines_and_cosines_of_the_paper() -> None:
     assert image.get_clim() == (-1.0, 1.0)
     with pytest.raises(InputError, match=r"`positions` must be at least 1, got 0\."):
         position_table(encoder, 0)
+    with pytest.raises(InputError, match=r"`positions` must be at most 100,000, got 100001\."):
+        position_table(encoder, 100_001)
 
 
 def test_learned_positions_are_the_rows_of_the_table(tiny_config) -> None:
@@ -232,3 +234,24 @@ def test_schedule_has_a_curve_of_the_papers_formula_for_each_combination() -> No
 def test_impossible_schedules_are_refused(settings, message) -> None:
     with pytest.raises(InputError, match=message):
         schedule_figure(**{"d_models": [512], "warmups": [4], "updates": 9} | settings)
+
+
+def test_an_interrupted_picture_leaves_the_earlier_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.svg"
+    path.write_text("earlier", encoding="utf-8")
+    figure = schedule_figure(d_models=[64], warmups=[10], updates=50)
+
+    def half(place: Path, **others: object) -> None:
+        Path(place).write_text("<svg", encoding="utf-8")
+        raise KeyboardInterrupt("now")
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt, match="now"):
+        patch.setattr(figure, "savefig", half)
+        save_figure(figure, path)
+    assert path.read_text(encoding="utf-8") == "earlier"
+    assert list(tmp_path.iterdir()) == [path]
+    save_figure(figure, path)
+    assert "</svg>" in path.read_text(encoding="utf-8")
+    assert list(tmp_path.iterdir()) == [path]

@@ -132,6 +132,39 @@ def test_padding_beyond_the_table_is_no_token(left: bool) -> None:
     torch.testing.assert_close(logits[1], logits[0], atol=1e-12, rtol=0.0)
 
 
+@pytest.mark.parametrize("left", [False, True], ids=["right", "left"])
+@pytest.mark.parametrize("settings", [{}, LEARNED], ids=["sinusoids", "learned"])
+def test_padding_gets_no_position_vector(settings: dict[str, Any], left: bool) -> None:
+    """What a stack begins with is the embedding alone there, and more elsewhere."""
+    model = tiny_model(**settings)
+    input_ids, mask = padded(sentences(40, [7, 4]), extra=2, left=left)
+    with torch.no_grad():
+        begun = model.model.encoder(
+            input_ids=input_ids, attention_mask=mask, output_hidden_states=True
+        ).hidden_states[0]
+        alone = model.get_input_embeddings()(input_ids) * 32**0.5
+    is_padding = mask == 0
+    assert torch.equal(begun[is_padding], alone[is_padding])
+    assert ((begun - alone)[~is_padding].abs().amax(dim=-1) > 0.1).all()
+
+
+def test_compiling_leaves_the_check_of_positions_out() -> None:
+    """It depends on data. Within the table the graph has no break; beyond, nothing is made up."""
+    torch.compiler.reset()
+    model = tiny_model(**LEARNED)
+    compiled = torch.compile(model, fullgraph=True, backend="eager")
+    decoder_ids = torch.tensor([[1, 5], [1, 6]])
+    for lengths, extra in (([ROWS, 5], 0), ([ROWS, 5], 9)):
+        input_ids, mask = padded(sentences(40, lengths), extra=extra)
+        batch = {"input_ids": input_ids, "attention_mask": mask, "decoder_input_ids": decoder_ids}
+        with torch.no_grad():
+            got, expected = compiled(**batch, use_cache=False), model(**batch, use_cache=False)
+        torch.testing.assert_close(got.logits, expected.logits)
+    input_ids, mask = padded(sentences(40, [ROWS + 1, 5]))
+    with pytest.raises((IndexError, RuntimeError), match="index out of range"), torch.no_grad():
+        compiled(input_ids=input_ids, attention_mask=mask, decoder_input_ids=decoder_ids)
+
+
 @pytest.mark.parametrize("options", [{}, {"max_new_tokens": 500}, {"max_length": 300}], ids=str)
 @pytest.mark.parametrize(
     "search",

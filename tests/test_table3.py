@@ -129,11 +129,28 @@ def test_other_settings_are_refused_in_a_folder_with_measurements(measured: Path
         ({"rows": ["table3-a-h2"]}, "got 'table3-a-h2'. Did you mean table3-a-h"),
         ({"width_divisor": 3}, "`width_divisor` must be one of 1, 2, 4, 8, 16, got 3"),
         ({"seeds": 0}, "`seeds` must be at least 1, got 0"),
+        ({"tokens_per_update": 0}, "`tokens_per_update` must be at least 1, got 0"),
+        ({"warmup_steps": -1}, "`warmup_steps` must be at least 0, got -1"),
+        ({"threads": 0}, "`threads` must be at least 1, got 0"),
+        ({"learning_rate_factor": 0.0}, "`learning_rate_factor` must be above 0 and finite, got 0"),
     ],
 )
 def test_impossible_settings_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         Table3Arguments(**settings)
+
+
+def test_data_that_are_missing_leave_no_folder(tmp_path: Path) -> None:
+    missing = str(tmp_path / "nowhere.tsv")
+    with pytest.raises((InputError, FileNotFoundError), match=r"nowhere\.tsv"):
+        measure_table3(toy(tmp_path / "run", data=[missing]))
+    assert not (tmp_path / "run").exists()
+
+
+def test_damaged_measurements_are_named(tmp_path: Path) -> None:
+    (tmp_path / "results.jsonl").write_text('{"preset": "ba')
+    with pytest.raises(InputError, match=r"got .*results\.jsonl, a line of which is no JSON"):
+        measure_table3(toy(tmp_path))
 
 
 def test_big_model_takes_three_times_as_many_updates(

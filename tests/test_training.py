@@ -284,6 +284,13 @@ def test_tokenizer_larger_than_the_model_is_refused_with_both_numbers(tmp_path: 
         trainer(tmp_path, model=tiny_model(vocab_size=40))
 
 
+def test_search_setting_of_no_search_is_refused_before_update_1(tmp_path: Path) -> None:
+    model = tiny_model()
+    model.generation_config.max_length_b = -3
+    with pytest.raises(InputError, match="`max_length_b` must be a number of at least 0, got -3"):
+        trainer(tmp_path, model=model)
+
+
 def test_generation_setting_that_cannot_be_saved_is_refused_before_update_1(tmp_path: Path) -> None:
     model = tiny_model()
     model.generation_config.temperature = 0.5

@@ -22,6 +22,7 @@ from training_material import (
 )
 from transformers import AutoModelForSeq2SeqLM, TrainerCallback
 
+from vaswani.checkpoints import average_weights, last_checkpoints
 from vaswani.cli import main
 from vaswani.errors import InputError
 from vaswani.hub import check_self_contained
@@ -245,6 +246,45 @@ def test_resuming_without_the_average_of_before_is_refused(tmp_path: Path) -> No
         run.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
 
 
+# Checkpoints of weights alone
+
+
+@pytest.mark.parametrize(
+    "settings", [{"average_last": 2}, {"ema_decay": 0.7, "load_best_model_at_end": True}], ids=str
+)
+def test_checkpoints_of_weights_alone_are_enough_for_averages(
+    settings: dict[str, Any], tmp_path: Path
+) -> None:
+    """The run ends with the same weights, and its checkpoints average to the same afterwards."""
+    runs = {only: trainer(tmp_path / str(only), **SAVING, **settings, save_only_model=only)
+            for only in (False, True)}  # fmt: skip
+    for run in runs.values():
+        run.train()
+    assert torch.equal(weights(runs[True].model), weights(runs[False].model))
+    folders = [last_checkpoints(tmp_path / str(only), 2) for only in (False, True)]
+    assert not list((tmp_path / "True").rglob("optimizer.pt"))
+    averages = [average_weights(found) for found in folders]
+    assert all(torch.equal(averages[0][name], averages[1][name]) for name in averages[0])
+
+
+@pytest.mark.parametrize("lost", ["optimizer.pt", "scheduler.pt", None])
+def test_resuming_without_the_state_of_the_training_is_refused(
+    lost: str | None, tmp_path: Path
+) -> None:
+    """Adam and the learning rate would begin anew, at the rate of update 1."""
+    settings = {**SAVING, "save_only_model": lost is None}
+    trainer(tmp_path, max_steps=2, **settings).train()
+    if lost:
+        (tmp_path / "checkpoint-2" / lost).unlink()
+    run = trainer(tmp_path, max_steps=4, **settings)
+    named = lost or "optimizer.pt and scheduler.pt"
+    with pytest.raises(
+        InputError, match=rf"go on from it, got .*checkpoint-2, which lacks {named}"
+    ):
+        run.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
+    assert run.state.global_step == 0
+
+
 # Runs of the command line
 
 SIZES = (
@@ -283,6 +323,22 @@ def test_command_ends_with_the_average_and_tells_both_losses(
     assert scores["best_checkpoint_loss"] == min(list(losses.values())[:4])
     assert losses[scores["best_checkpoint_update"]] == scores["best_checkpoint_loss"]
     assert "average of 2 checkpoints" in (output / "README.md").read_text()
+
+
+def test_command_tells_at_the_start_that_there_will_be_fewer_checkpoints(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    others = ("--average-last", "7", "--save-steps", "3", "--dry-run")
+    assert main(flags(tmp_path, *others)) == 0
+    told = "`average_last` is 7, but the run will write 2 checkpoints: the average is of those."
+    assert told in " ".join(capsys.readouterr().out.split())
+    assert main(flags(tmp_path, *others[:-1])) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert any(
+        told in line
+        for line in lines[: next(k for k, x in enumerate(lines) if "update " in x and "·" in x)]
+    )
+    assert len(list((tmp_path / "run").glob("checkpoint-*"))) == 2
 
 
 def test_command_ends_with_the_moving_average(

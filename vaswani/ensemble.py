@@ -97,9 +97,11 @@ class VaswaniEnsemble(VaswaniPreTrainedModel, VaswaniGenerationMixin):
                     )
         config = copy.deepcopy(models[0].config)
         config.max_position_embeddings = min(m.config.max_position_embeddings for m in models)
-        if any(model.config.position_limit is not None for model in models):
-            # No member may read beyond its table.
+        tables = [m.config.position_limit for m in models if m.config.position_limit is not None]
+        if tables:
+            # No member may read beyond its table; sinusoids of others have no end.
             config.position_encoding = "learned"
+            config.max_position_embeddings = min(tables)
         super().__init__(config)
         self.generation_config = copy.deepcopy(models[0].generation_config)
         self.members: Any = nn.ModuleList(models)

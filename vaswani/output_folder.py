@@ -2,6 +2,7 @@
 
 check_can_write    refuses before the work a folder that could not be made after it
 check_free         refuses a folder that holds what is not to be replaced
+file_aside         names a file to fill, and moves it into place
 written_aside      fills a folder under another name and moves it into place
 """
 
@@ -74,6 +75,24 @@ def check_free(output: Path, setting: str, *, kind: str, mark: str, overwrite: b
             f"no {mark}. Choose another."
         )
     return True
+
+
+@contextmanager
+def file_aside(path: Path) -> Iterator[Path]:
+    """Gives the name of a file to write; it takes the place of `path` only if the block ends well.
+
+    A device or a pipe is given itself.
+    """
+    path = path.resolve()
+    if path.exists() and not path.is_file():
+        yield path
+        return
+    aside = path.with_name(f".{path.name}.partial")
+    try:
+        yield aside
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
 
 
 @contextmanager

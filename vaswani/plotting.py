@@ -21,6 +21,7 @@ from vaswani.attention_maps import read_attention
 from vaswani.errors import InputError
 from vaswani.modeling_vaswani import VaswaniDecoder, VaswaniEncoder
 from vaswani.optimization import inverse_sqrt_rate
+from vaswani.output_folder import file_aside
 
 try:
     import matplotlib
@@ -47,6 +48,8 @@ SUFFIXES = (".png", ".svg")
 _DPI = 150
 # Of many heads and long sentences; at full resolution they would fill the memory.
 _MOST_PIXELS = 40e6
+# Far more rows than any picture has points.
+_MOST_POSITIONS = 100_000
 _POINTS_OF_A_CURVE = 1000
 
 
@@ -69,7 +72,7 @@ def save_figure(figure: Figure, path: str | Path) -> Path:
     """Writes a figure as PNG or SVG, by the name's ending, and returns the path.
 
     An SVG holds its text as text, shown in the fonts of whoever opens it. The same figure gives
-    the same file.
+    the same file. It appears whole or not at all.
 
     Raises:
         InputError: if the name ends otherwise.
@@ -83,7 +86,8 @@ def save_figure(figure: Figure, path: str | Path) -> Path:
     with matplotlib.rc_context(settings), warnings.catch_warnings():
         # `font_families` has told of them, in one line.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        figure.savefig(path, dpi=dpi, format=kind, metadata=metadata)
+        with file_aside(path) as aside:
+            figure.savefig(aside, dpi=dpi, format=kind, metadata=metadata)
     return path
 
 
@@ -95,10 +99,11 @@ def position_table(stack: VaswaniEncoder | VaswaniDecoder, positions: int) -> Te
         positions: P, how many.
 
     Raises:
-        InputError: if there are none, or fewer in a learned table.
+        InputError: if there are none, or more than a learned table or a picture holds.
     """
-    if positions < 1:
-        raise InputError(f"`positions` must be at least 1, got {positions}.")
+    if not 1 <= positions <= _MOST_POSITIONS:
+        rule = "at least 1" if positions < 1 else f"at most {_MOST_POSITIONS:,}"
+        raise InputError(f"`positions` must be {rule}, got {positions}.")
     limit = stack.config.position_limit
     if limit is not None and positions > limit:
         raise InputError(

@@ -12,6 +12,7 @@ a small task; absolute numbers are therefore not the paper's, only their order c
 import dataclasses
 import difflib
 import json
+import math
 import os
 import statistics
 import sys
@@ -30,6 +31,7 @@ from vaswani.data import read_texts
 from vaswani.demo_corpus import generate
 from vaswani.errors import InputError
 from vaswani.modeling_vaswani import VaswaniForConditionalGeneration
+from vaswani.output_folder import check_can_write
 from vaswani.paper_results import TABLE_3
 from vaswani.parameter_counts import count_parameters
 from vaswani.preset_settings import PRESET_SETTINGS
@@ -42,6 +44,15 @@ _RESULTS = "results.jsonl"
 _CORPUS_SEED = 1
 _LONGEST = 128
 _LOG_LINES = 4
+_LEAST = {
+    "seeds": 1,
+    "pairs": 1,
+    "validation_pairs": 1,
+    "updates": 1,
+    "tokens_per_update": 1,
+    "warmup_steps": 0,
+    "threads": 1,
+}
 # What does not change a measurement.
 _FREE = ("output_dir", "rows", "seeds", "threads")
 
@@ -92,9 +103,15 @@ class Table3Arguments:
                 nearest = difflib.get_close_matches(name, TABLE_3, n=1)
                 remedy = f" Did you mean {nearest[0]}?" if nearest else ""
                 raise InputError(f"`rows` must be of {', '.join(TABLE_3)}, got {name!r}.{remedy}")
-        for name in ("seeds", "pairs", "validation_pairs", "updates"):
-            if getattr(self, name) < 1:
-                raise InputError(f"`{name}` must be at least 1, got {getattr(self, name)}.")
+        for name, least in _LEAST.items():
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise InputError(f"`{name}` must be at least {least}, got {value}.")
+        if not 0 < self.learning_rate_factor < math.inf:
+            raise InputError(
+                "`learning_rate_factor` must be above 0 and finite, "
+                f"got {self.learning_rate_factor}."
+            )
         # Every size of the table stays whole: d_k goes down to 16, N to 2.
         for name, allowed in (("width_divisor", (1, 2, 4, 8, 16)), ("depth_divisor", (1, 2))):
             if getattr(self, name) not in allowed:
@@ -143,8 +160,9 @@ def measure_table3(arguments: Table3Arguments) -> list[Path]:
     left = [task for task in tasks if task not in done]
     if left:
         _say(f"{len(tasks) - len(left)} of {len(tasks)} models are measured already.")
-        output.mkdir(parents=True, exist_ok=True)
+        check_can_write(output, "output_dir")
         material = _material(arguments)
+        output.mkdir(parents=True, exist_ok=True)
     spent, trained = 0.0, 0
     for number, (name, seed) in enumerate(left, 1):
         remaining = sum(_updates(other, arguments) for other, _ in left[number - 1 :])
@@ -267,7 +285,13 @@ def _read_results(
     if not path.is_file():
         return done
     for line in path.read_text(encoding="utf-8").splitlines():
-        result = json.loads(line)
+        try:
+            result = json.loads(line)
+        except ValueError as error:
+            raise InputError(
+                f"`output_dir` must hold whole measurements, got {path}, a line of which is no "
+                f"JSON ({error}). Delete that line; its row is measured again."
+            ) from error
         own = _settings(arguments)
         for name, value in result.pop("settings").items():
             if own[name] != value:

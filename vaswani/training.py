@@ -35,6 +35,7 @@ from transformers.training_args import OptimizerNames
 from vaswani.batching import TokenBudgetBatchSampler, TranslationCollator
 from vaswani.errors import InputError
 from vaswani.evaluation import corpus_scores
+from vaswani.generation_vaswani import check_search_settings
 from vaswani.modeling_vaswani import VaswaniForConditionalGeneration
 from vaswani.optimization import paper_optimizer, paper_schedule
 from vaswani.training_arguments import VaswaniTrainingArguments
@@ -53,10 +54,14 @@ _EVALUATION_TOKENS = 4096
 
 
 def check_savable(model: VaswaniForConditionalGeneration) -> None:
-    """Raises InputError if the model's settings cannot be written at the end of a run.
+    """Raises InputError if the model's settings cannot be searched with, or written at the end.
 
     transformers checks generation settings when it saves them: after the training.
     """
+    try:
+        check_search_settings(model.generation_config)
+    except ValueError as error:
+        raise InputError(str(error)) from error
     with tempfile.TemporaryDirectory() as folder:
         try:
             model.config.save_pretrained(folder)

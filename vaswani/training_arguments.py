@@ -7,7 +7,6 @@ Values that belong to a preset are in `preset_settings`.
 
 import dataclasses
 import importlib.util
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,21 +19,11 @@ from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
 from vaswani.errors import InputError
 from vaswani.preset_settings import PAPER_SETTINGS, PRESET_SETTINGS
 from vaswani.training_averaging import AveragingArguments
+from vaswani.training_limits import NEVER, check_best_is_saved, check_numbers
 
 UPDATES_BETWEEN_EVALUATIONS = 1000
 EVALUATIONS_OF_A_TIMED_RUN = 10
-NEVER = 1_000_000_000
-_POSITIVE = (
-    "learning_rate_factor",
-    "max_minutes",
-    "num_train_epochs",
-    "eval_steps",
-    "save_steps",
-    "logging_steps",
-)
 _METRICS = ("loss", "chrf", "bleu")
-# Numpy's generator takes no larger one.
-_LARGEST_SEED = 2**32 - 1
 _LOGGING_EXTRAS = {"tensorboard": "tensorboard", "trackio": "trackio"}
 
 
@@ -237,6 +226,7 @@ class VaswaniTrainingArguments(AveragingArguments, Seq2SeqTrainingArguments):
         self._settle_length()
         self._settle_evaluation()
         self.settle_averaging()
+        check_best_is_saved(self)
         if self.device_name.startswith("cpu"):
             self.use_cpu = True
         self._check_device()
@@ -274,30 +264,7 @@ class VaswaniTrainingArguments(AveragingArguments, Seq2SeqTrainingArguments):
         return self.eval_steps == NEVER
 
     def _check_own_fields(self) -> None:
-        # `warmup_steps` below 1 is a share of all updates in transformers; 0 is no warm-up.
-        least: dict[str, float] = {
-            "tokens_per_update": 1,
-            "sentences_per_update": 1,
-            "warmup_steps": 0,
-            "eval_sentences": 0,
-            "early_stopping_patience": 1,
-            "threads": 1,
-            "gradient_accumulation_steps": 1,
-            "seed": 0,
-        }
-        for name, minimum in least.items():
-            value = getattr(self, name)
-            if value is not None and value < minimum:
-                raise InputError(f"`{name}` must be at least {minimum}, got {value}.")
-        for name in _POSITIVE:
-            value = getattr(self, name)
-            if value is not None and not 0 < value < math.inf:
-                rule = "finite" if value == math.inf else "above 0"
-                raise InputError(f"`{name}` must be {rule}, got {value}.")
-        if self.seed > _LARGEST_SEED:
-            raise InputError(f"`seed` must be at most {_LARGEST_SEED}, got {self.seed}.")
-        if self.max_steps < 1 and self.max_steps != -1:
-            raise InputError(f"`max_steps` must be at least 1, got {self.max_steps}.")
+        check_numbers(self)
         metric = (self.metric_for_best_model or "loss").removeprefix("eval_")
         if metric not in _METRICS:
             raise InputError(

@@ -17,6 +17,7 @@ from typing import Any
 from accelerate.utils import broadcast, broadcast_object_list
 from safetensors import SafetensorError
 from transformers import Seq2SeqTrainer, TrainerCallback, TrainerControl, TrainerState
+from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from transformers.training_args import TrainingArguments
 
@@ -170,7 +171,21 @@ class AveragingTrainer(Seq2SeqTrainer):
             self.saved_checkpoints.append(folder)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
-        """As the parent does, with the averages that the run had there."""
+        """As the parent does, with the averages that the run had there.
+
+        Raises:
+            InputError: if the states of optimizer and schedule are not there: transformers would
+                begin both anew without a word.
+        """
+        sharded = self.is_fsdp_enabled or self.is_deepspeed_enabled
+        states = [] if sharded else [OPTIMIZER_NAME, SCHEDULER_NAME]
+        missing = [name for name in states if not (Path(resume_from_checkpoint) / name).is_file()]
+        if missing:
+            raise InputError(
+                "the checkpoint must hold the state of the training to go on from it, got "
+                f"{resume_from_checkpoint}, which lacks {' and '.join(missing)}, as with "
+                "`save_only_model`. Start a new run from its weights."
+            )
         super()._load_from_checkpoint(resume_from_checkpoint, model)
         folder = Path(resume_from_checkpoint)
         self.saved_checkpoints = [

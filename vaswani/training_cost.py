@@ -213,13 +213,13 @@ def activation_features(config: VaswaniConfig) -> tuple[int, int]:
     """Numbers kept for the backward pass, for each source token and for each target token.
 
     Encoder layer: 4 d + h (2 k + 2 v) + f. Decoder layer: 6 d + h (3 k + 3 v) + f, and h (k + v)
-    for each source token. Both stacks' outputs, and the loss's gradient: d each.
+    for each source token. The encoder's output and the gradient of the decoder's: d each.
     """
     d = config.d_model
     encoder, decoder = _features(config, "encoder"), _features(config, "decoder")
     source = config.encoder_layers * (4 * d + 2 * encoder + config.encoder_ffn_dim)
     source += config.decoder_layers * decoder + d
-    target = config.decoder_layers * (6 * d + 3 * decoder + config.decoder_ffn_dim) + 2 * d
+    target = config.decoder_layers * (6 * d + 3 * decoder + config.decoder_ffn_dim) + d
     return source, target
 
 

@@ -17,8 +17,14 @@ from vaswani.optimization import inverse_sqrt_rate
 from vaswani.paper_results import TABLE_2, TABLE_3
 from vaswani.parameter_counts import ParameterCounts, count_parameters
 from vaswani.run_settings import DataArguments, ModelArguments
-from vaswani.training_arguments import NEVER, VaswaniTrainingArguments
+from vaswani.training_arguments import VaswaniTrainingArguments
+from vaswani.training_checkpoints import (
+    missing_checkpoints,
+    planned_checkpoints,
+    planned_updates,
+)
 from vaswani.training_cost import CorpusCounts, Memory, Operations
+from vaswani.training_limits import NEVER
 
 _WIDTH = 100
 _MARGIN = 15
@@ -75,12 +81,7 @@ class TrainingPlan:
     @property
     def updates(self) -> int | None:
         """Updates of the whole run; `None` if a clock alone ends it."""
-        if 0 < self.args.max_steps < NEVER:
-            return self.args.max_steps
-        epochs = self.args.num_train_epochs
-        if epochs is not None and epochs < NEVER:
-            return round(epochs * self.corpus.updates)
-        return None
+        return planned_updates(self.args, self.corpus.updates)
 
     def text(self) -> str:
         """The plan for a terminal of 100 columns."""
@@ -319,12 +320,13 @@ class TrainingPlan:
             every = args.save_steps
             when = f"every {every:,g} updates" if every < NEVER else "at each evaluation"
             if every < NEVER and self.updates:
-                when += f", {int(self.updates // every):,} times"
+                when += f", {planned_checkpoints(args, self.corpus.updates):,} times"
         lines = [f"{when}; {size:.2f} GB each (weights and Adam's moments)"]
         if args.save_total_limit:
             lines.append(f"{args.save_total_limit} are kept")
         if args.average_last:
             lines.append(f"the last {args.average_last} are averaged at the end (section 6.1)")
+            lines += filter(None, [missing_checkpoints(args, self.corpus.updates)])
         elif args.load_best_model_at_end:
             lines.append(f"the best one by {args.metric_for_best_model} becomes the model")
         else:

@@ -19,8 +19,9 @@ from typing import Any
 from tqdm.auto import tqdm
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from vaswani.training_arguments import EVALUATIONS_OF_A_TIMED_RUN, NEVER
+from vaswani.training_arguments import EVALUATIONS_OF_A_TIMED_RUN
 from vaswani.training_averaging import weights_update
+from vaswani.training_limits import NEVER
 
 # Beam 4 costs about this many times a greedy translation.
 _BEAM_COST = 3.0

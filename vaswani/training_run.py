@@ -37,6 +37,7 @@ from vaswani.run_settings import (
 )
 from vaswani.tokenization_vaswani import VaswaniTokenizer
 from vaswani.training import VaswaniTrainer, VaswaniTrainingArguments, check_savable
+from vaswani.training_checkpoints import missing_checkpoints
 from vaswani.training_corpus import (
     Corpus,
     encode_corpus,
@@ -228,7 +229,7 @@ def _report(
         f"{vocabulary_sizes(tokenizer)}; "
         f"device {args.device}."
     )
-    one_pass = "read and encoded on the way"
+    epoch, one_pass = None, "read and encoded on the way"
     if isinstance(train, TokenizedPairs):
         epoch = update_sampler(train, args).updates_per_epoch
         one_pass = (
@@ -238,8 +239,9 @@ def _report(
         )
     say(f"Updates of {update_content(args)}; {one_pass}.")
     say(f"Ends after {stopping_rule(args)}. Ctrl-C ends it earlier and saves.")
-    if args.averaging_plan():
-        say(args.averaging_plan())
+    for line in (args.averaging_plan(), missing_checkpoints(args, epoch)):
+        if line:
+            say(line)
 
 
 def _facts(

@@ -149,6 +149,18 @@ def _listed(commands: dict[str, str]) -> str:
     return "\n".join(f"  {name:<12}{summary}" for name, summary in commands.items())
 
 
+def _memory_wanted(error: Exception) -> str | None:
+    """What could not be allocated, in words; `None` for an error of another kind."""
+    text = str(error)
+    # Of torch's allocators only those of accelerators have a class of their own.
+    signs = ("can't allocate memory", "out of memory")
+    of_torch = isinstance(error, RuntimeError) and any(sign in text for sign in signs)
+    if not (of_torch or isinstance(error, MemoryError)):
+        return None
+    match = re.search(r"allocate (\d+ bytes|[\d.]+ .iB)", text)
+    return match[1] if match else "more than there is"
+
+
 def _message_for_user(error: Exception) -> str | None:
     """The one line for an error that the user can mend; `None` for any other."""
     from huggingface_hub.errors import StrictDataclassError
@@ -167,6 +179,8 @@ def _message_for_user(error: Exception) -> str | None:
         name = error.name or ""
         extra = _EXTRAS.get(name.partition(".")[0], "train")
         text = f"{name} is not installed. Install it with `pip install 'vaswani[{extra}]'`."
+    elif (memory := _memory_wanted(error)) is not None:
+        text = f"the sizes asked for must fit into memory, got {memory}. Choose smaller ones."
     else:
         return None
     return " ".join(text.split())
