@@ -48,13 +48,13 @@ def lengths_figure(
     beyond = int(np.count_nonzero(np.maximum(sources, targets) > most))
     step = -(-(most + 1) // _MOST_CELLS)
     # A cell has the same whole lengths on both axes, so that equal sides lie on the diagonal.
-    edges = np.arange(0, most + 1 + step, step) - 0.5
+    edges: Any = np.arange(0, most + 1 + step, step) - 0.5
     clipped = [np.minimum(side, most) for side in lengths]
     figure = Figure(figsize=(7.5, 7.5), layout="constrained")
     families = font_families([*labels, title])
     grid = figure.add_gridspec(2, 3, width_ratios=(5, 1.2, 0.2), height_ratios=(1.2, 5))
     axes = figure.add_subplot(grid[1, 0])
-    counts, _, _ = np.histogram2d(*clipped, bins=[edges, edges])
+    counts, _, _ = np.histogram2d(clipped[0], clipped[1], bins=[edges, edges])
     image = axes.pcolormesh(
         edges,
         edges,
