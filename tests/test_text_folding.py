@@ -37,6 +37,8 @@ TEXTS = st.lists(ANY_TEXT | ODD_TEXT, max_size=8)
         ("e-mail", "email"),
         ("ﬁ ｱ", "fiア"),
         ("soft\u00adhyphen\u200d", "softhyphen"),
+        ("love \u2764\ufe0f", "love"),
+        ("a-\u0301", "\u00e1"),
         ("क्या", "क्या"),
         ("?! ...", "?!..."),
         ("", ""),

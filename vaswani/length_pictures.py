@@ -48,7 +48,7 @@ def lengths_figure(
     beyond = int(np.count_nonzero(np.maximum(sources, targets) > most))
     step = -(-(most + 1) // _MOST_CELLS)
     # A cell has the same whole lengths on both axes, so that equal sides lie on the diagonal.
-    edges = np.arange(0, most + 1 + step, step) - 0.5
+    edges: Any = np.arange(0, most + 1 + step, step) - 0.5
     clipped = [np.minimum(side, most) for side in lengths]
     figure = Figure(figsize=(7.5, 7.5), layout="constrained")
     families = font_families([*labels, title])
