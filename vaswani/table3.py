@@ -83,12 +83,12 @@ class Table3Arguments:
     pairs: int = field(default=20_000, metadata={"help": "generated pairs, without --data"})
     validation_pairs: int = field(default=300, metadata={"help": "pairs to measure on"})
     updates: int = field(
-        default=1200, metadata={"help": "updates of a row; the big one takes three times as many"}
+        default=1500, metadata={"help": "updates of a row; the big one takes three times as many"}
     )
     tokens_per_update: int = field(default=1024, metadata={"help": "tokens a side of an update"})
-    warmup_steps: int = field(default=250, metadata={"help": "updates of rising learning rate"})
+    warmup_steps: int = field(default=400, metadata={"help": "updates of rising learning rate"})
     learning_rate_factor: float = field(
-        default=0.5, metadata={"help": "multiplies the paper's learning rate"}
+        default=0.3, metadata={"help": "multiplies the paper's learning rate"}
     )
     vocabulary_size: int = field(default=2000, metadata={"help": "entries of the vocabulary"})
     width_divisor: int = field(
