@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vaswani import VaswaniForConditionalGeneration, translation
+from vaswani import VaswaniForConditionalGeneration, piece_search
 from vaswani.decoding import Hypothesis, batches_by_length, search_batch
 from vaswani.errors import InputError
 from vaswani.translation import Translator
@@ -101,7 +101,7 @@ def test_texts_that_differ_in_tokens_alone_are_one_alternative(translator, monke
     """The better of them stands for the text."""
     ids = [translator.tokenizer(text)["input_ids"] for text in ("Kind", "The child")]
     found = [[Hypothesis(ids[k], score, False) for k, score in ((0, -1.0), (1, -2.0), (0, -3.0))]]
-    monkeypatch.setattr(translation, "search_batch", lambda *args: found)
+    monkeypatch.setattr(piece_search, "search_batch", lambda *args: found)
     (best,) = translator.translate(["x"], num_return_sequences=3)
     listed = [(other.text, other.score) for other in best.alternatives]
     assert listed == [("Kind", -1.0), ("The child", -2.0)]
