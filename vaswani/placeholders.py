@@ -20,6 +20,7 @@ named and numbered ones may move, as words do.
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 # Possessive where a longer match is tried from every place: a line may have millions of characters.
@@ -30,19 +31,20 @@ _PLACEHOLDER = re.compile(
       | (?<![\w.+-])[\w.+-]++@[\w-]++(?:\.[\w-]++)++
     )
     | (?P<tag></?[A-Za-z][\w:.-]*+(?:\s[^<>]*+)?/?>)
-    | (?P<entity>&(?:[A-Za-z][A-Za-z0-9]{0,31}|\#[0-9]{1,7}|\#[xX][0-9A-Fa-f]{1,6});)
+    | (?P<entity>&(?:[A-Za-z][A-Za-z0-9]{1,31}|\#[0-9]{1,7}|\#[xX][0-9A-Fa-f]{1,6});)
+    | (?P<percentage>[0-9]%(?!%))
     | (?P<named>
         %\([^()\s]{1,80}\)[-+\#0]*[0-9]{0,9}(?:\.[0-9]{1,9})?[a-zA-Z]
       | [$%\#]?\{\{\s*+[\w.-]++\s*+\}\}
       | [$%\#]?\{[\w.\[\]]{1,80}(?:![rsa])?(?::[^{}\s]{0,80})?\}
-      | (?<![0-9%])%[1-9][0-9]?\$[-+\#0]*[0-9]{0,9}(?:\.[0-9]{1,9})?[hlLqjzt]{0,2}[a-zA-Z@]
-      | (?<![0-9])%%
+      | %[1-9][0-9]?\$[-+\#0]*[0-9]{0,9}(?:\.[0-9]{1,9})?[hlLqjzt]{0,2}[a-zA-Z@]
+      | %%
     )
     | (?P<in_order>
-        (?<![0-9%])%[-+\#0]*(?:[0-9]{1,9}|\*)?(?:\.(?:[0-9]{1,9}|\*))?[hlLqjzt]{0,2}[diouxXeEfFgGcsra@]
+        %[-+\#0]*(?:[0-9]{1,9}|\*)?(?:\.(?:[0-9]{1,9}|\*))?[hlLqjzt]{0,2}[diouxXeEfFgGcsra@]
       | \{(?:![rsa])?(?::[^{}\s]{0,80})?\}
     )
-    | (?P<numbered>(?<![0-9%])%L?[1-9][0-9]?(?![0-9$]))
+    | (?P<numbered>%L?[1-9][0-9]?(?![0-9$]))
     """,
     re.VERBOSE,
 )
@@ -70,17 +72,21 @@ class PlaceholderChanges:
 
 def find_placeholders(text: str) -> list[str]:
     """The placeholders of a text, in order."""
-    return [match[0] for match in _PLACEHOLDER.finditer(text)]
+    return [match[0] for match in _matches(text)]
 
 
 def placeholder_spans(text: str) -> list[tuple[int, int]]:
     """Where they begin and end."""
-    return [match.span() for match in _PLACEHOLDER.finditer(text)]
+    return [match.span() for match in _matches(text)]
+
+
+def _matches(text: str) -> Iterator[re.Match[str]]:
+    return (match for match in _PLACEHOLDER.finditer(text) if match.lastgroup != "percentage")
 
 
 def placeholder_changes(source: str, translation: str) -> PlaceholderChanges:
     """What is lost, added or in another order; false where all came back."""
-    before, after = (list(_PLACEHOLDER.finditer(text)) for text in (source, translation))
+    before, after = (list(_matches(text)) for text in (source, translation))
     wanted, found = (Counter(match[0] for match in matches) for matches in (before, after))
     lost, added = wanted - found, found - wanted
     orders = [
@@ -99,20 +105,28 @@ def split_at_placeholders(text: str) -> list[tuple[str, str]]:
     White space, marks before words and opening brackets after them go with the placeholders; so do
     marks without any words, which no model need see.
     """
-    parts: list[tuple[str, str]] = []
-    words, fixed, end = "", "", 0
-    spans = [*placeholder_spans(text), (len(text), len(text))]
-    for start, stop in spans:
-        before, between, after = _trimmed(text[end:start])
-        if between:
-            parts.append((words, fixed + before))
-            words, fixed = between, after
+    parts = [("", "")]
+    end = 0
+    for start, stop in [*placeholder_spans(text), (len(text), len(text))]:
+        before, words, after = _trimmed(text[end:start])
+        fixed = after + text[start:stop]
+        _append(parts, "", before)
+        # Alone they may hold what was none beside their neighbors.
+        if words != text and find_placeholders(words):
+            for part in split_at_placeholders(words):
+                _append(parts, *part)
+            _append(parts, "", fixed)
         else:
-            fixed += before
-        fixed += text[start:stop]
+            _append(parts, words, fixed)
         end = stop
-    parts.append((words, fixed))
-    return [part for part in parts if part != ("", "")]
+    return parts if parts[0] != ("", "") else parts[1:]
+
+
+def _append(parts: list[tuple[str, str]], words: str, fixed: str) -> None:
+    if words:
+        parts.append((words, fixed))
+    else:
+        parts[-1] = (parts[-1][0], parts[-1][1] + fixed)
 
 
 def _trimmed(text: str) -> tuple[str, str, str]:
@@ -130,6 +144,9 @@ def without_placeholders(text: str) -> str:
     """The text with a space in place of each placeholder."""
     while True:
         # Again: what stood around one may be another.
-        text, count = _PLACEHOLDER.subn(" ", text)
-        if not count:
+        found = placeholder_spans(text)
+        if not found:
             return text
+        ends = [0, *(end for _, end in found)]
+        starts = [*(start for start, _ in found), len(text)]
+        text = " ".join(text[end:start] for end, start in zip(ends, starts, strict=True))
