@@ -64,6 +64,13 @@ def test_words_between_are_translated_where_none_has_them(answers) -> None:
     assert sorted(asked[1:]) == ["see", "the file", "this"]
 
 
+def test_placeholder_alone_comes_back_without_the_model(answers) -> None:
+    translator, _ = answers(lambda text: ["no"])
+    for text in ("%s", "{0}: <b/>", "Kind {0}"):
+        (found,) = _protected(translator, text)
+        assert found.text == text.replace("Kind", "no") and found.placeholders == "words"
+
+
 def test_invented_placeholders_are_taken_out(answers) -> None:
     translator, _ = answers(lambda text: ["Hallo %s <b>du</b>"])
     (found,) = _protected(translator, "Hello you")

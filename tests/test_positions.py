@@ -3,7 +3,6 @@
 Values and gradients of whole models are in test_modeling_reference.py.
 """
 
-import logging
 from pathlib import Path
 from typing import Any
 

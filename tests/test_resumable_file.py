@@ -62,7 +62,7 @@ def test_whatever_stood_on_the_disk_the_file_is_the_same(tmp_path, seed) -> None
     torn = lines[whole][: draw.randrange(len(lines[whole]))]
     journal.write_bytes(b"".join(lines[:whole]) + torn)
     with partial.open("ab") as stream:
-        stream.write("Zeile".encode()[: draw.randrange(6)])
+        stream.write(b"Zeile"[: draw.randrange(6)])
     assert _write(path, resume=True) == whole - 1
     assert path.read_text("utf-8") == "".join(PARTS)
 

@@ -65,7 +65,7 @@ def joined_translation(
     """
     if not source.pieces:
         return EMPTY
-    if len(found) == 1:
+    if len(found) == 1 and not source.pieces[0].between:
         entries = list(found[0])
     else:
         best = [entries[0] for entries in found]
