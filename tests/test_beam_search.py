@@ -19,6 +19,7 @@ from tiny_model import (
 )
 from transformers.generation import LogitsProcessor, LogitsProcessorList
 
+from vaswani import VaswaniForConditionalGeneration
 from vaswani.beam_search_vaswani import BeamSearch, BeamSettings, LengthPenalty
 
 # Scores are added up in float32, as in transformers.
@@ -250,6 +251,43 @@ def test_neighbours_change_nothing(beams: int, early_stopping: Any) -> None:
         cut += len(outputs([neighbour])[0]) == 46
     # Else the claim would be empty.
     assert ended and cut
+
+
+class EndlessWhereLong(VaswaniForConditionalGeneration):
+    """A model that never says the end token for a source of more than 8 tokens."""
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        output = super().forward(*args, **kwargs)
+        long = kwargs["attention_mask"].sum(-1) > 8
+        output.logits[long, :, self.config.eos_token_id] = -1e4
+        return output
+
+
+@pytest.mark.parametrize("early_stopping", [True, False, "never"])
+@pytest.mark.parametrize("scores_of_steps", [False, True], ids=["shrinking", "whole"])
+def test_beam_8_finds_the_same_beside_a_sentence_without_end(
+    early_stopping: Any, scores_of_steps: bool
+) -> None:
+    """All eight hypotheses, their scores and flags, whether finished sentences leave or stay."""
+    finite = decisive_model(seed=3)
+    with torch.no_grad():
+        finite.lm_head.bias[2] += 1.0
+    model = EndlessWhereLong(finite.config).double().eval()
+    model.load_state_dict(finite.state_dict())
+    options = {"num_beams": 8, "num_return_sequences": 8, "early_stopping": early_stopping}
+    options["output_scores"] = scores_of_steps
+    endless, source = sentences(9, [9, 4])
+    alone = search(finite, [source], **options)
+    assert words(alone.sequences[0])[-1] == 2 and not alone.truncated[0]
+    for batch, own in (([endless, source], 8), ([source, endless], 0)):
+        got = search(model, batch, **options)
+        rows, others = slice(own, own + 8), slice(8 - own, 16 - own)
+        assert [words(row) for row in got.sequences[rows]] == list(map(words, alone.sequences))
+        scores = alone.sequences_scores.tolist()
+        assert got.sequences_scores[rows].tolist() == pytest.approx(scores, **FLOAT32)
+        assert torch.equal(got.truncated[rows], alone.truncated)
+        assert got.truncated[others].all()
+        assert (got.beam_indices[others] >= 0).sum(-1).tolist() == [9 + 50] * 8
 
 
 def test_where_there_are_fewer_outputs_the_rest_is_empty() -> None:

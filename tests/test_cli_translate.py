@@ -50,22 +50,27 @@ def test_characters_that_end_lines_elsewhere_end_none_here(tmp_path, folder) -> 
 
 
 def test_translation_is_written_as_one_line() -> None:
-    assert one_line("a\r\nb\nc\rd\u2028e") == "a b c d\u2028e"
+    """Whatever a reader takes for the end of a line; Python's own list is the longest."""
+    ends = [chr(k) for k in range(0x110000) if len(f"a{chr(k)}b".splitlines()) > 1]
+    assert len(ends) == 10
+    assert one_line("a\r\nb" + "".join(ends) + "c\0d") == "a b" + " " * 10 + "c d"
 
 
 def test_empty_file_gives_an_empty_file(tmp_path, folder) -> None:
     assert _translate(tmp_path, folder, b"") == ""
 
 
-def test_endless_repetition_ends_with_a_warning_and_later_lines_follow(
-    tmp_path, folder, capsys, caplog
+def test_endless_repetition_ends_with_a_report_and_later_lines_follow(
+    tmp_path, folder, capsys
 ) -> None:
     data = ("a " * 3000 + "\n" + "b " * 2500 + "\nThe child\n").encode()
     words = ("--num-beams", "1", "--max-source-tokens", "60", "--chunk-lines", "1")
+    words += ("--long-lines", "truncate")
     lines = _translate(tmp_path, folder, data, *words).split("\n")
     assert len(lines) == 4 and lines[2]
-    assert "left out of line 1 (" in caplog.text and "left out of line 2 (" in caplog.text
-    assert "2 truncated)" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "longer than the model reads, the rest left out: 2 (lines 1, 2)" in err
+    assert "2 truncated)" in err
 
 
 def test_standard_input_goes_to_standard_output_alone(folder, monkeypatch, capfdbinary) -> None:
@@ -159,6 +164,11 @@ def test_more_translations_than_beams_are_refused(tmp_path, folder, capsys) -> N
         ("--nbest 0 --format jsonl", "`--nbest` must be at least 1, got 0"),
         ("--max-new-tokens 0", "`--max-new-tokens` must be at least 1, got 0"),
         ("--max-source-tokens 1", "`--max-source-tokens` must be at least 2, got 1"),
+        ("--protect --long-lines truncate", "`--long-lines` must be split or error with --protect"),
+        ("--protect --prefixes x", "`--prefixes` must be left out with --protect"),
+        ("--protect --nbest 2 --format jsonl", "`--nbest` must be 1 with --protect, got 2"),
+        ("--resume", "`--resume` must have an `--output` file"),
+        ("--output x.zst", "`--output` must end in .gz or .xz if at all, got x.zst"),
     ],
 )
 def test_impossible_searches_are_refused_before_the_model_is_loaded(capsys, words, message) -> None:

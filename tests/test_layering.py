@@ -27,7 +27,14 @@ OPTIONAL = "datasets accelerate evaluate sacrebleu sacremoses matplotlib jinja2 
 # Besides Hub files and `errors`. A topic that is split keeps its place in the order.
 EXTRA: dict[str, set[str]] = {
     "decoding": {"scoring"},
-    "translation": {"decoding", "ensemble", "model_folder", "scoring", "sentences", "text_lines"},
+    "source_pieces": {"placeholders", "sentences"},
+    "translated_pieces": {"placeholders", "source_pieces"},
+    "piece_search": {"decoding", "placeholders", "source_pieces", "translated_pieces"},
+    "text_records": {"text_lines"},
+    "translation": {
+        *("decoding", "ensemble", "model_folder", "piece_search", "scoring", "source_pieces"),
+        *("text_lines", "translated_pieces"),
+    },
     "vocabulary": {"word_vocabulary"},
     "batching": {"epoch_rows"},
     "evaluation": {"translation"},

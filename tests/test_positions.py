@@ -3,7 +3,6 @@
 Values and gradients of whole models are in test_modeling_reference.py.
 """
 
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -231,16 +230,19 @@ LONG = "The baker sees the child. " * 20
 
 
 @pytest.mark.parametrize("num_beams", [1, 4])
-def test_translator_cuts_at_the_table_and_says_so(
-    folder: Path, num_beams: int, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("long_lines", ["split", "truncate"])
+def test_translator_reads_no_further_than_the_table(
+    folder: Path, num_beams: int, long_lines: str
 ) -> None:
-    """Trial 5: the source is cut with a warning that names it, later texts are translated."""
+    """Trial 5: the long source is split or cut as asked, and later texts are translated."""
     translator = Translator.from_pretrained(folder, device="cpu")
-    with caplog.at_level(logging.WARNING, logger="vaswani.translation"):
-        found = translator.translate(["Kind", LONG, "The child."], num_beams=num_beams)
-    (record,) = caplog.records
-    assert "left out of line 2 (" in record.getMessage()
-    assert [(f.truncated, f.tokens) for f in found] == [(True, ROWS)] * 3
+    found = translator.translate(
+        ["Kind", LONG, "The child."], num_beams=num_beams, long_lines=long_lines
+    )
+    assert [f.truncated for f in found] == [True] * 3  # the model never ends
+    assert found[0].tokens == found[2].tokens == ROWS
+    assert found[1].tokens == (ROWS if long_lines == "truncate" else 20 * ROWS)
+    assert found[1].long_source == {"split": "sentences", "truncate": "cut"}[long_lines]
 
 
 def test_translator_refuses_what_has_no_position(folder: Path) -> None:

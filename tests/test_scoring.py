@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from vaswani import VaswaniForConditionalGeneration
 from vaswani.cli import main
 from vaswani.translation import Translator
 
@@ -82,10 +83,10 @@ def test_command_writes_a_line_for_each_pair(tmp_path, folder, capfd, chunk) -> 
 def test_two_files_and_records_say_the_same(tmp_path, folder, capfd) -> None:
     for name, side in (("a", 0), ("b", 1)):
         (tmp_path / name).write_text("".join(pair[side] + "\n" for pair in PAIRS))
-    files = [tmp_path / "a", tmp_path / "b"]
-    plain, _ = _score(folder, capfd, "--data", *files)
+    files = f"{tmp_path / 'a'},{tmp_path / 'b'}"
+    plain, _ = _score(folder, capfd, "--data", files)
     written = tmp_path / "scores.jsonl"
-    lines, _ = _score(folder, capfd, "--data", *files, "--format", "jsonl", "--output", written)
+    lines, _ = _score(folder, capfd, "--data", files, "--format", "jsonl", "--output", written)
     assert lines == []
     for line, record in zip(plain, written.read_text("utf-8").splitlines(), strict=True):
         total, tokens, values = line.split("\t")
@@ -93,6 +94,48 @@ def test_two_files_and_records_say_the_same(tmp_path, folder, capfd) -> None:
         assert f"{record['log_probability']:.6f}" == total
         assert record["tokens"] == int(tokens) == len(record["pieces"])
         assert [f"{v:.6f}" for v in record["token_log_probabilities"]] == values.split()
+
+
+def test_every_kind_of_corpus_gives_a_line_for_each_line(tmp_path, folder, capfd) -> None:
+    """Blank sides and blank lines too, so that scores never shift; several corpora in order."""
+    pairs = [("The child.", "Kind"), ("", ""), ("", "Kind"), ("Kind", "")]
+    table, records = tmp_path / "pairs.tsv", tmp_path / "pairs.jsonl"
+    table.write_text("The child.\tKind\n\n \tKind\nKind\t\n")
+    forms = [
+        {"translation": {"en": "The child.", "de": "Kind"}},
+        None,
+        {"id": 3, "en": " ", "de": "Kind"},
+        {"de": "", "translation": {"de": "", "en": "Kind"}},
+    ]
+    records.write_text("\n".join(json.dumps(form) if form else "" for form in forms))
+    for side, name in enumerate(("a", "b")):
+        (tmp_path / name).write_text("".join(pair[side] + "\n" for pair in pairs))
+    aligned = f"{tmp_path / 'a'},{tmp_path / 'b'}"
+    languages = ("--source", "en", "--target", "de")
+    lines, _ = _score(folder, capfd, "--data", table, records, aligned, *languages)
+    expected = Translator.from_pretrained(folder, device="cpu").score(*zip(*pairs, strict=True))
+    assert len(lines) == 12
+    for line, score in zip(lines, expected * 3, strict=True):
+        assert float(line.split("\t")[0]) == pytest.approx(score.log_probability, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "line 2: the line must be one JSON object"),
+        ('{"en": "a"}', "line 2: there must be the field 'de', got none"),
+        ('{"en": "a", "de": 5}', "line 2: the field 'de' must be a string, got int"),
+        ('{"translation": "a"}', "line 2: there must be the field 'en', got none"),
+    ],
+)
+def test_bad_record_is_refused_with_its_line(tmp_path, folder, capsys, line, message) -> None:
+    path = tmp_path / "pairs.jsonl"
+    path.write_text('{"en": "a", "de": "b"}\n' + line)
+    command = ["score", "--model", str(folder), "--data", str(path), "--device", "cpu"]
+    assert main(command) == 2
+    assert "`--source` and `--target` must be given for the records" in capsys.readouterr().err
+    assert main([*command, "--source", "en", "--target", "de"]) == 2
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -109,13 +152,23 @@ def test_bad_data_is_refused_in_one_line(tmp_path, folder, capsys, text, other, 
         given.write_text(text)
     if other is not None:
         second.write_text(other)
-    files = [str(given)] + [str(second)] * (other is not None)
-    assert main(["score", "--model", str(folder), "--data", *files]) == 2
+    files = ",".join([str(given)] + [str(second)] * (other is not None))
+    assert main(["score", "--model", str(folder), "--data", files]) == 2
     err = capsys.readouterr().err
     assert err.count("\n") == 1
     assert re.search(message, err)
 
 
-def test_three_files_are_refused_before_a_model_is_loaded(capsys) -> None:
-    assert main(["score", "--model", "none", "--data", "a", "b", "c"]) == 2
-    assert "`--data` must be one file or two, got 3" in capsys.readouterr().err
+def test_text_too_long_for_learned_positions_is_named_by_its_line(
+    tmp_path, capsys, request
+) -> None:
+    """Also in a later chunk."""
+    config = request.getfixturevalue("tiny_config")
+    config.position_encoding, config.max_position_embeddings = "learned", 16
+    VaswaniForConditionalGeneration(config).save_pretrained(tmp_path / "learned")
+    request.getfixturevalue("tiny_tokenizer").save_pretrained(tmp_path / "learned")
+    path = tmp_path / "pairs.tsv"
+    path.write_text("Kind\tKind\n" * 2 + "The child. " * 20 + "\tKind\n")
+    command = ["score", "--model", str(tmp_path / "learned"), "--data", str(path)]
+    assert main([*command, "--device", "cpu", "--chunk-lines", "2"]) == 2
+    assert "pairs.tsv, line 3. Shorten it" in capsys.readouterr().err

@@ -2,7 +2,6 @@
 
 import copy
 import json
-import logging
 import shutil
 from pathlib import Path
 
@@ -11,9 +10,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vaswani import VaswaniForConditionalGeneration, translation
+from vaswani import VaswaniForConditionalGeneration, piece_search
 from vaswani.decoding import Hypothesis, batches_by_length, search_batch
 from vaswani.errors import InputError
+from vaswani.placeholders import find_placeholders
 from vaswani.translation import Translator
 
 TEXTS = [
@@ -101,7 +101,7 @@ def test_texts_that_differ_in_tokens_alone_are_one_alternative(translator, monke
     """The better of them stands for the text."""
     ids = [translator.tokenizer(text)["input_ids"] for text in ("Kind", "The child")]
     found = [[Hypothesis(ids[k], score, False) for k, score in ((0, -1.0), (1, -2.0), (0, -3.0))]]
-    monkeypatch.setattr(translation, "search_batch", lambda *args: found)
+    monkeypatch.setattr(piece_search, "search_batch", lambda *args: found)
     (best,) = translator.translate(["x"], num_return_sequences=3)
     listed = [(other.text, other.score) for other in best.alternatives]
     assert listed == [("Kind", -1.0), ("The child", -2.0)]
@@ -152,7 +152,7 @@ def test_prefix_longer_than_the_output_may_be_is_refused(translator) -> None:
     ids=["repeated", "marks", "word", "digits", "6000-characters"],
 )
 def test_odd_text_ends_by_the_source_length_and_says_so(endless, text) -> None:
-    (found,) = endless.translate([text], max_source_tokens=100, num_beams=2)
+    (found,) = endless.translate([text], max_source_tokens=100, long_lines="truncate", num_beams=2)
     source_tokens = min(len(endless.tokenizer(text)["input_ids"]), 100)
     assert found.truncated
     assert found.tokens == source_tokens + 50
@@ -163,15 +163,51 @@ def test_smaller_limit_of_the_user_wins(endless) -> None:
     assert [(f.tokens, f.truncated) for f in found] == [(7, True)] * 2
 
 
-def test_long_source_is_cut_with_a_warning_that_names_the_line(translator, caplog) -> None:
-    texts = ["The child.", "The baker. " * 40, "Kind"]
-    with caplog.at_level(logging.WARNING, logger="vaswani.translation"):
-        found = translator.translate(texts, max_source_tokens=20, first_line=11)
-    (record,) = caplog.records
-    tokens = len(translator.tokenizer(texts[1].strip())["input_ids"])
-    assert f"left out of line 12 ({tokens} tokens)" in record.getMessage()
-    assert [f.truncated for f in found] == [False, True, False]
+LONG = ["The child.", "The baker. " * 40, "Kind", "The baker, " * 40]
+
+
+def test_long_source_is_cut_when_asked_and_says_so(translator) -> None:
+    found = translator.translate(LONG, max_source_tokens=20, long_lines="truncate")
+    assert [f.truncated for f in found] == [False, True, False, True]
+    assert [f.long_source for f in found] == ["", "cut", "", "cut"]
     assert found[2].text == translator.translate(["Kind"])[0].text
+
+
+def test_long_source_loses_nothing_by_default(translator) -> None:
+    """Its sentences, or parts of one, are what is translated; each alone is the reference."""
+    found = translator.translate(LONG, max_source_tokens=20)
+    assert [f.long_source for f in found] == ["", "sentences", "", "clauses"]
+    (one,) = translator.translate(["The baker."])
+    assert found[1].text == " ".join([one.text] * 40)
+    assert not found[1].truncated and found[1].tokens == 40 * one.tokens
+    assert found[0].text == translator.translate(["The child."])[0].text
+
+
+def test_long_source_is_refused_when_asked(translator) -> None:
+    tokens = len(translator.tokenizer(LONG[1].strip())["input_ids"])
+    with pytest.raises(InputError, match=f"line 12 must have at most 20 tokens, got {tokens}"):
+        translator.translate(LONG, max_source_tokens=20, long_lines="error", first_line=11)
+
+
+def test_long_source_goes_with_prefixes_and_alternatives(translator) -> None:
+    """The prefix begins its first part; there is one alternative, the whole."""
+    prefixes = ["", "The sailor", "", ""]
+    found = translator.translate(
+        LONG, max_source_tokens=20, prefixes=prefixes, num_return_sequences=2
+    )
+    assert found[1].text.startswith("The sailor") and found[1].long_source == "sentences"
+    assert [len(f.alternatives) for f in found] == [2, 1, 2, 1]
+    assert found[1].alternatives[0].text == found[1].text
+
+
+@pytest.mark.parametrize("text", ["</s>", "a <pad> b", "<unk>", "<s>", "<0x41>"])
+def test_text_that_looks_like_a_control_token_is_text(translator, text) -> None:
+    ids = translator.tokenizer([text])["input_ids"][0]
+    control = {translator.tokenizer.pad_token_id, translator.tokenizer.eos_token_id}
+    assert not control & set(ids[:-1])
+    (found,) = translator.translate([text], protect=True)
+    assert text.startswith("<0x") or find_placeholders(found.text) == find_placeholders(text)
+    assert found.placeholders != "untranslated"
 
 
 def test_source_beyond_the_position_limit_is_translated_when_asked(translator) -> None:
@@ -213,6 +249,10 @@ def test_progress_reports_every_text_once(translator) -> None:
         ({"length_penalty": -0.6}, "`length_penalty` must be a number of at least 0, got -0.6"),
         ({"prefixes": []}, "`prefixes` must hold one prefix for each text, got 0 and 1"),
         ({"prefixes": [""], "split_sentences": True}, "left out with `split_sentences`"),
+        ({"prefixes": [""], "protect": True}, "left out with `protect`"),
+        ({"num_return_sequences": 2, "protect": True}, "must be 1 with `protect`"),
+        ({"long_lines": "cut"}, "`long_lines` must be one of split, truncate, error, got 'cut'"),
+        ({"long_lines": "truncate", "protect": True}, "must be split or error with `protect`"),
     ],
 )
 def test_arguments_out_of_range_are_refused(translator, arguments, message) -> None:

@@ -4,61 +4,35 @@
     Translation           what `translate` returns
 
 Sentences of like length share a batch, and results come back in the order of the input. Left to
-others: files and lines (the command line), sentence boundaries (`sentences`), batches of token ids
-(`decoding`, `scoring`), several models as one (`ensemble`), what a folder must hold
-(`model_folder`).
+others: files and lines (the command line), pieces of text (`source_pieces`, `piece_search`,
+`translated_pieces`), batches of token ids (`decoding`, `scoring`), several models as one
+(`ensemble`), what a folder must hold (`model_folder`).
 """
 
 import copy
-import logging
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import torch
 from tqdm.auto import tqdm
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
-from vaswani.decoding import Hypothesis, batches_by_length, output_limit, search_batch
+from vaswani.decoding import batches_by_length, output_limit
 from vaswani.ensemble import VaswaniEnsemble
 from vaswani.errors import InputError
 from vaswani.generation_vaswani import check_search_settings
 from vaswani.model_folder import check_same_vocabulary, checked_device, open_model
 from vaswani.modeling_vaswani import VaswaniForConditionalGeneration
+from vaswani.piece_search import PieceSearch, Progress
 from vaswani.scoring import Score, token_log_probabilities
-from vaswani.sentences import split_sentences as split_into_sentences
+from vaswani.source_pieces import LONG_LINES, LongLines, Source, SourceReader
 from vaswani.text_lines import clean_text
+from vaswani.translated_pieces import Translation, checked_placeholders, joined_translation
+
+__all__ = ["BATCH_TOKENS", "PRECISIONS", "Translation", "Translator"]
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 BATCH_TOKENS = 4096
-
-_NAMED_LINES = 10
-
-logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Translation:
-    """One text's translation.
-
-    Args:
-        text: the translation; "" for a blank source.
-        score: score of the search, log P divided by its length penalty, in nats; the sum over
-            sentences where the text was split. 0.0 for a blank source.
-        truncated: whether something is missing: the output reached its limit before the end
-            token, or the source was longer than `max_source_tokens`.
-        tokens: generated tokens, the end token included.
-        alternatives: the n best translations, this one first, with different texts; empty unless
-            more than one was asked for. There may be fewer than asked for: different tokens can
-            spell the same text, and then the better one stands for it.
-    """
-
-    text: str
-    score: float
-    truncated: bool
-    tokens: int
-    alternatives: tuple["Translation", ...] = ()
 
 
 class Translator:
@@ -135,7 +109,9 @@ class Translator:
         max_source_tokens: int | None = None,
         prefixes: Sequence[str] | None = None,
         batch_tokens: int = BATCH_TOKENS,
+        long_lines: LongLines = "split",
         split_sentences: bool = False,
+        protect: bool = False,
         progress: bool | Callable[[int], object] = False,
         first_line: int = 1,
     ) -> list[Translation]:
@@ -150,65 +126,71 @@ class Translator:
             num_return_sequences: how many translations `alternatives` holds, at most `num_beams`.
             length_penalty: alpha of the length penalty; `None` takes the model's (0.6).
             max_new_tokens: a smaller limit for outputs, in tokens with the end token.
-            max_source_tokens: longer sources are cut to so many tokens (the end token included),
-                flagged as truncated and named in a warning; `None` takes the model's
-                `max_position_embeddings`, which nothing may exceed where positions are learned.
+            max_source_tokens: most tokens of a source that is read at once, the end token
+                included; `None` takes the model's `max_position_embeddings`, which nothing may
+                exceed where positions are learned.
             prefixes: what each translation begins with, one for each text, "" for nothing; white
                 space at their ends is dropped. Their tokens count like others in scores and
                 limits. A blank text's is not used.
             batch_tokens: source tokens of a batch, padding included. It bounds the memory.
-            split_sentences: whether to translate a text sentence by sentence and to join the
+            long_lines: what to do with a source above `max_source_tokens`: "split" translates it
+                sentence by sentence, and a sentence above it in parts (see `source_pieces`);
+                "truncate" leaves out what is beyond; "error" refuses it. `Translation.long_source`
+                tells what was done.
+            split_sentences: whether to translate every text sentence by sentence and to join the
                 results with the white space that was between them.
+            protect: whether each translation must have the placeholders of its text and no
+                others, see `placeholders` and `piece_search`.
             progress: whether to show a bar on stderr, or a function that is told how many more
                 texts are finished.
-            first_line: number of the first text, for the warning.
+            first_line: number of the first text, for messages.
 
         Raises:
-            InputError: if an argument is out of range.
+            InputError: if an argument is out of range, or a text is too long and `long_lines` is
+                "error".
         """
         if isinstance(texts, str):
             raise TypeError("`texts` must be a list of texts, got one text. Put it in a list.")
         _check_at_least("batch_tokens", batch_tokens, 1)
-        if split_sentences and num_return_sequences > 1:
-            raise InputError(
-                "`num_return_sequences` must be 1 with `split_sentences`, "
-                f"got {num_return_sequences}. Split the text first for an n-best list a sentence."
-            )
-        if split_sentences and prefixes is not None:
-            raise InputError("`prefixes` must be left out with `split_sentences`, got both.")
+        _check_choices(long_lines, split_sentences, protect, num_return_sequences, prefixes)
         config = self._search_settings(
             num_beams, num_return_sequences, length_penalty, max_new_tokens
         )
-        max_source_tokens = self._source_limit(max_source_tokens)
         cleaned = [clean_text(text) for text in texts]
         if prefixes is not None and len(prefixes) != len(cleaned):
             raise InputError(
                 "`prefixes` must hold one prefix for each text, "
                 f"got {len(prefixes)} and {len(cleaned)}."
             )
-        if split_sentences:
-            pieces = [split_into_sentences(text) for text in cleaned]
-        else:
-            pieces = [[(text, "")] if text else [] for text in cleaned]
-        sources = self._encode([sentence for parts in pieces for sentence, _ in parts])
-        owners = [k for k, parts in enumerate(pieces) for _ in parts]
-        lines = [k + first_line for k in owners]
-        _warn_of_long(sources, lines, max_source_tokens)
-        cut = [[*ids[:-1][: max_source_tokens - 1], *ids[-1:]] for ids in sources]
-        begun = None
-        if prefixes is not None:
-            limits = [output_limit(config, len(ids)) for ids in cut]
-            begun = self._prefix_ids([prefixes[k] for k in owners], limits, lines)
+        limit = self._source_limit(max_source_tokens)
+        reader = SourceReader(
+            self._encode, limit, self._most_characters(limit), long_lines, split_sentences, protect
+        )
+        sources = reader.read(cleaned, first_line=first_line)
+        pieces = [piece for source in sources for piece in source.pieces]
+        owners = [k for k, source in enumerate(sources) for _ in source.pieces]
         bar = tqdm(total=len(cleaned), unit="text", disable=progress is not True)
         report = progress if callable(progress) else bar.update
+        search = PieceSearch(self.model, self.tokenizer, config, batch_tokens)
         with bar:
-            found = self._translate_ids(cut, begun, owners, config, batch_tokens, report)
-            report(sum(not parts for parts in pieces))
-        for k, best in enumerate(found):
-            if len(cut[k]) < len(sources[k]):
-                found[k] = [replace(translation, truncated=True) for translation in best]
+            told = Progress(owners, report)
+            report(sum(not source.pieces for source in sources))
+            if protect:
+                kept = search.translate_protected(pieces, reader, told.finished)
+                found = [[translation] for translation in kept]
+            else:
+                begun = None
+                if prefixes is not None:
+                    begun = self._prefix_ids(prefixes, sources, config, first_line)
+                found = search.translate(pieces, begun, told.finished)
         in_order = iter(found)
-        return [_joined(parts, in_order, num_return_sequences > 1) for parts in pieces]
+        joined = [
+            joined_translation(
+                source, [next(in_order) for _ in source.pieces], several=num_return_sequences > 1
+            )
+            for source in sources
+        ]
+        return list(map(checked_placeholders, cleaned, joined)) if protect else joined
 
     def score(
         self,
@@ -216,6 +198,7 @@ class Translator:
         targets: Sequence[str],
         *,
         batch_tokens: int = BATCH_TOKENS,
+        names: Sequence[str] | None = None,
     ) -> list[Score]:
         """Scores each target given its source, by one forward pass.
 
@@ -226,6 +209,7 @@ class Translator:
             sources: source texts.
             targets: as many target texts.
             batch_tokens: source or target tokens of a batch, padding included.
+            names: what messages call each pair; `None` numbers them from 1.
 
         Raises:
             InputError: if the numbers of texts differ, `batch_tokens` is out of range, or a text
@@ -240,7 +224,7 @@ class Translator:
         source_ids = self._encode([clean_text(text) for text in sources])
         target_ids = self._encode([clean_text(text) for text in targets], target=True)
         for name, rows in (("sources", source_ids), ("targets", target_ids)):
-            _check_positions(name, rows, self.model.config.position_limit)
+            _check_positions(name, rows, self.model.config.position_limit, names)
         lengths = [max(map(len, pair)) for pair in zip(source_ids, target_ids, strict=True)]
         scores: list[Score] = [Score(0.0, 0)] * len(lengths)
         with torch.inference_mode():
@@ -301,95 +285,70 @@ class Translator:
         return self.tokenizer(texts, verbose=False)["input_ids"]
 
     def _prefix_ids(
-        self, prefixes: list[str], limits: list[int], lines: list[int]
-    ) -> list[list[int]]:
-        """The ids of prefixes without end tokens, each shorter than its output may be."""
-        found = self._encode([clean_text(prefix) for prefix in prefixes], target=True)
-        for ids, limit, line in zip(found, limits, lines, strict=True):
-            if len(ids) > limit:
-                raise InputError(
-                    f"the prefix of line {line} must be shorter than its output may be, "
-                    f"got {len(ids) - 1} and {limit} tokens. Shorten it, or raise the limit."
-                )
-        return [ids[:-1] for ids in found]
-
-    def _translate_ids(
         self,
-        sources: list[list[int]],
-        prefixes: list[list[int]] | None,
-        owners: list[int],
+        prefixes: Sequence[str],
+        sources: list[Source],
         config: GenerationConfig,
-        batch_tokens: int,
-        report: Callable[[int], object],
-    ) -> list[list[Translation]]:
-        """The n best translations of each source; a text is reported with its last sentence."""
-        results: list[list[Translation]] = [[] for _ in sources]
-        open_parts = Counter(owners)
-        for batch in batches_by_length(
-            [len(ids) for ids in sources],
-            batch_tokens=batch_tokens,
-            vocab_size=self.model.config.vocab_size,
-            num_beams=config.num_beams,
-        ):
-            begun = None if prefixes is None else [prefixes[k] for k in batch]
-            with torch.inference_mode():
-                found = search_batch(self.model, [sources[k] for k in batch], config, begun)
-            for k, best in zip(batch, found, strict=True):
-                results[k] = self._texts(best)
-                open_parts[owners[k]] -= 1
-            report(sum(open_parts[owner] == 0 for owner in {owners[k] for k in batch}))
-        return results
+        first_line: int,
+    ) -> list[list[int]]:
+        """The ids that each piece begins with, without end tokens: none but for a text's first."""
+        encoded = self._encode([clean_text(prefix) for prefix in prefixes], target=True)
+        found = []
+        for line, (ids, source) in enumerate(zip(encoded, sources, strict=True), first_line):
+            for place, piece in enumerate(source.pieces):
+                limit = output_limit(config, len(piece.ids))
+                if place == 0 and len(ids) > limit:
+                    raise InputError(
+                        f"the prefix of line {line} must be shorter than its output may be, got "
+                        f"{len(ids) - 1} and {limit} tokens. Shorten it, or raise the limit."
+                    )
+                found.append([] if place else ids[:-1])
+        return found
 
-    def _texts(self, best: list[Hypothesis]) -> list[Translation]:
-        """Hypotheses as texts, the best one of each text."""
-        texts = self.tokenizer.batch_decode([h.ids for h in best], skip_special_tokens=True)
-        found: dict[str, Translation] = {}
-        for text, h in zip(texts, best, strict=True):
-            found.setdefault(text, Translation(text, h.score, h.truncated, len(h.ids)))
-        return list(found.values())
+    def _most_characters(self, tokens: int) -> int:
+        """More characters than so many tokens hold, to judge a text without counting its tokens.
+
+        Four times the longest entry: no normal form shortens a text more than that. Only words
+        that are a single unknown token can be longer.
+        """
+        return 4 * tokens * max(map(len, self.tokenizer.get_vocab()))
 
 
-def _warn_of_long(sources: list[list[int]], lines: list[int], limit: int) -> None:
-    """Names the first few sources above the limit, in one warning."""
-    long = [k for k, ids in enumerate(sources) if len(ids) > limit]
-    if not long:
-        return
-    named = ", ".join(f"{lines[k]} ({len(sources[k])} tokens)" for k in long[:_NAMED_LINES])
-    more = f" and {len(long) - _NAMED_LINES} more" if len(long) > _NAMED_LINES else ""
-    logger.warning(
-        "`max_source_tokens` is %d: the rest is left out of line %s%s. "
-        "Raise it, or translate sentence by sentence.",
-        limit,
-        named,
-        more,
-    )
+def _check_choices(
+    long_lines: str,
+    split_sentences: bool,
+    protect: bool,
+    num_return_sequences: int,
+    prefixes: Sequence[str] | None,
+) -> None:
+    """Refuses what cannot be had together."""
+    if long_lines not in LONG_LINES:
+        raise InputError(
+            f"`long_lines` must be one of {', '.join(LONG_LINES)}, got {long_lines!r}."
+        )
+    if protect and long_lines == "truncate":
+        raise InputError(
+            "`long_lines` must be split or error with `protect`, got 'truncate'. "
+            "What is left out could hold placeholders."
+        )
+    for name, chosen in (("split_sentences", split_sentences), ("protect", protect)):
+        if chosen and num_return_sequences > 1:
+            raise InputError(
+                f"`num_return_sequences` must be 1 with `{name}`, got {num_return_sequences}."
+            )
+        if chosen and prefixes is not None:
+            raise InputError(f"`prefixes` must be left out with `{name}`, got both.")
 
 
-def _joined(
-    parts: list[tuple[str, str]], in_order: Iterator[list[Translation]], several: bool
-) -> Translation:
-    """One text's translation from those of its sentences, which come next."""
-    if not parts:
-        return Translation("", 0.0, False, 0)
-    found = [next(in_order) for _ in parts]
-    if len(parts) == 1:
-        best = found[0]
-        return replace(best[0], alternatives=tuple(best) if several else ())
-    sentences = [best[0] for best in found]
-    return Translation(
-        "".join(s.text + space for s, (_, space) in zip(sentences, parts, strict=True)),
-        sum(s.score for s in sentences),
-        any(s.truncated for s in sentences),
-        sum(s.tokens for s in sentences),
-    )
-
-
-def _check_positions(name: str, rows: list[list[int]], limit: int | None) -> None:
+def _check_positions(
+    name: str, rows: list[list[int]], limit: int | None, names: Sequence[str] | None
+) -> None:
     for number, ids in enumerate(rows, start=1):
         if limit is not None and len(ids) > limit:
+            place = f"number {number}" if names is None else names[number - 1]
             raise InputError(
                 f"`{name}` must have at most `max_position_embeddings` = {limit} tokens each, as "
-                f"the positions are learned, got {len(ids)} in number {number}. Shorten it."
+                f"the positions are learned, got {len(ids)} in {place}. Shorten it."
             )
 
 

@@ -14,6 +14,8 @@ from vaswani.errors import InputError
 if TYPE_CHECKING:
     from vaswani.translation import Translator
 
+_LINE_ENDS = dict.fromkeys(map(ord, "\0\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"), " ")
+
 
 @dataclass
 class ComputeArguments:
@@ -62,7 +64,11 @@ class SearchArguments:
     )
     max_source_tokens: int | None = field(
         default=None,
-        metadata={"help": "cut longer sources, with a warning (default: the model's length)"},
+        metadata={"help": "most tokens of a source read at once (default: the model's length)"},
+    )
+    long_lines: Literal["split", "truncate", "error"] = field(
+        default="split",
+        metadata={"help": "longer sources: translate in parts, leave out the rest, or stop"},
     )
     split_sentences: bool = field(
         default=False, metadata={"help": "translate each line sentence by sentence"}
@@ -138,8 +144,11 @@ def check_writable(path: str | Path) -> None:
 
 
 def one_line(text: str) -> str:
-    """The text without characters that would end a line."""
-    return text.replace("\r\n", " ").replace("\n", " ").replace("\r", " ")
+    """The text without characters at which any reader would end a line, nor NUL.
+
+    Each becomes a space, and so does `\\r\\n`.
+    """
+    return text.replace("\r\n", " ").translate(_LINE_ENDS)
 
 
 def is_terminal(stream: Any = None) -> bool:

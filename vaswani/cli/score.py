@@ -1,7 +1,8 @@
 """Scores given translations: one output line for each pair, in order.
 
 A line has the log-probability of the target given the source (nats, end token included), the number
-of target tokens, and the log-probability of each token. The perplexity goes to stderr.
+of target tokens, and the log-probability of each token. The perplexity goes to stderr. A blank side
+counts as the empty text, which has the end token alone, so that no line is missing.
 """
 
 import json
@@ -9,15 +10,25 @@ import math
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import islice, zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from tqdm import tqdm
 
 from vaswani.cli._model import ComputeArguments, check_writable, is_terminal, opened_output
+from vaswani.corpus_readers import format_of
+from vaswani.data import corpus_of
 from vaswani.errors import InputError
-from vaswani.text_lines import ReadReport, check_file, checked_encoding, line_blocks, read_lines
+from vaswani.text_lines import (
+    ReadReport,
+    check_file,
+    checked_encoding,
+    clean_text,
+    line_blocks,
+    read_lines,
+)
+from vaswani.text_records import BadRecordError, parsed_record, text_of
 
 if TYPE_CHECKING:
     from vaswani.translation import Score
@@ -34,9 +45,17 @@ class ScoreArguments:
     )
     data: list[str] = field(
         metadata={
-            "metavar": "FILE",
-            "help": "pairs: a file with source, tab and target a line, or two line-aligned files",
+            "metavar": "CORPUS",
+            "help": "pairs: a file with source, tab and target a line, a JSON-lines file, or two "
+            "line-aligned files as SOURCE_FILE,TARGET_FILE; several are scored in order",
         }
+    )
+    source: str | None = field(
+        default=None,
+        metadata={"metavar": "CODE", "help": "source language of JSON records, such as en"},
+    )
+    target: str | None = field(
+        default=None, metadata={"metavar": "CODE", "help": "their target language, such as de"}
     )
     output: str = field(
         default="-", metadata={"metavar": "FILE", "help": "where to write; - is standard output"}
@@ -52,8 +71,6 @@ class ScoreArguments:
     )
 
     def __post_init__(self) -> None:
-        if len(self.data) > 2:
-            raise InputError(f"`--data` must be one file or two, got {len(self.data)}.")
         if self.chunk_lines < 1:
             raise InputError(f"`--chunk-lines` must be at least 1, got {self.chunk_lines}.")
         if self.output != "-":
@@ -63,7 +80,8 @@ class ScoreArguments:
 ARGUMENTS = (ScoreArguments, ComputeArguments)
 EXAMPLES = """
 vaswani score --model runs/en-de --data pairs.tsv --output scores.tsv
-vaswani score --model runs/en-de --data letters.en letters.de --format jsonl
+vaswani score --model runs/en-de --data letters.en,letters.de --format jsonl
+vaswani score --model runs/en-de --data pairs.jsonl --source en --target de
 vaswani score --model runs/en-de-1 runs/en-de-2 --data pairs.tsv
 """
 
@@ -79,9 +97,10 @@ def run(what: ScoreArguments, computing: ComputeArguments) -> int:
     ):
         while chunk := list(islice(pairs, what.chunk_lines)):
             found = translator.score(
-                [source for source, _ in chunk],
-                [target for _, target in chunk],
+                [source for _, source, _ in chunk],
+                [target for _, _, target in chunk],
                 batch_tokens=computing.batch_tokens,
+                names=[place for place, _, _ in chunk],
             )
             output.writelines(_formatted(score, what.format) + "\n" for score in found)
             done += len(chunk)
@@ -96,37 +115,70 @@ def run(what: ScoreArguments, computing: ComputeArguments) -> int:
     return 0
 
 
-def _pairs(what: ScoreArguments) -> Iterator[tuple[str, str]]:
-    """Source and target of each line; files that do not exist are refused at the call."""
-    if len(what.data) == 1:
-        check_file(Path(what.data[0]))
-        return _columns(what.data[0], checked_encoding(what.encoding))
-    sources, targets = (read_lines(path, encoding=what.encoding) for path in what.data)
-    return _aligned(what.data, sources, targets)
+def _pairs(what: ScoreArguments) -> Iterator[tuple[str, str, str]]:
+    """Where each pair is, its source and its target; what cannot be read is refused at the call."""
+    encoding = checked_encoding(what.encoding)
+    corpora = [corpus_of(word) for word in what.data]
+    for corpus in corpora:
+        for path in [corpus] if isinstance(corpus, str) else corpus:
+            check_file(Path(path))
+        if isinstance(corpus, str) and _is_json(corpus) and not (what.source and what.target):
+            raise InputError(
+                f"`--source` and `--target` must be given for the records of {corpus}, "
+                f"got {what.source} and {what.target}."
+            )
+    return chain.from_iterable(_read(corpus, what, encoding) for corpus in corpora)
+
+
+def _read(
+    corpus: str | list[str], what: ScoreArguments, encoding: str
+) -> Iterator[tuple[str, str, str]]:
+    if not isinstance(corpus, str):
+        yield from _aligned(corpus, *(read_lines(path, encoding=encoding) for path in corpus))
+        return
+    blocks = line_blocks(corpus, corpus, encoding, "error", ReadReport())
+    # Not stripped yet: a blank source begins its line with the tab.
+    lines = (line or "" for _, block in blocks for line in block)
+    for number, line in enumerate(lines, 1):
+        place = f"{corpus}, line {number}"
+        if not clean_text(line):
+            yield place, "", ""
+        elif _is_json(corpus):
+            yield place, *_record(line, what, place)
+        else:
+            source, tab, rest = line.partition("\t")
+            if not tab:
+                raise InputError(
+                    f"{place}: there must be 2 columns with a tab between them, got 1."
+                )
+            yield place, source, rest.split("\t")[0]
 
 
 def _aligned(
     names: list[str], sources: Iterator[str], targets: Iterator[str]
-) -> Iterator[tuple[str, str]]:
+) -> Iterator[tuple[str, str, str]]:
     for number, (source, target) in enumerate(zip_longest(sources, targets)):
         if source is None or target is None:
             raise InputError(
                 f"{names[0]} and {names[1]} must have as many lines as each other, "
                 f"but {names[0] if source is None else names[1]} ends after {number}."
             )
-        yield source, target
+        yield f"{names[0]} and {names[1]}, line {number + 1}", source, target
 
 
-def _columns(path: str, encoding: str) -> Iterator[tuple[str, str]]:
-    blocks = line_blocks(path, path, encoding, "error", ReadReport())
-    # Not stripped yet: a blank source begins its line with the tab.
-    for number, line in enumerate((line or "" for _, block in blocks for line in block), 1):
-        source, tab, rest = line.partition("\t")
-        if not tab:
-            raise InputError(
-                f"{path}, line {number}: there must be 2 columns with a tab between them, got 1."
-            )
-        yield source, rest.split("\t")[0]
+def _record(line: str, what: ScoreArguments, place: str) -> tuple[str, str]:
+    """Source and target of a JSON record, in the form of Hugging Face or flat."""
+    assert what.source and what.target  # `_pairs` has seen to it
+    try:
+        fields = parsed_record(line)
+        languages = fields.get("translation", fields)
+        return text_of(languages, what.source), text_of(languages, what.target)
+    except BadRecordError as error:
+        raise InputError(f"{place}: {error}. Correct it.") from error
+
+
+def _is_json(path: str) -> bool:
+    return format_of(Path(path)) == "jsonl"
 
 
 def _formatted(score: "Score", format: str) -> str:

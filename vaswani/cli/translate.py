@@ -1,32 +1,17 @@
 """Translates text line by line: one output line for each input line, in order.
 
-Blank lines stay blank. Standard output holds the translations alone; the summary goes to stderr.
+Blank lines stay blank. Standard output holds the translations alone; the report goes to stderr.
 """
 
-import json
 import sys
-import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from itertools import islice
+from dataclasses import dataclass
+from dataclasses import field as option
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from tqdm import tqdm
-
-from vaswani.cli._model import (
-    ComputeArguments,
-    SearchArguments,
-    check_writable,
-    is_terminal,
-    one_line,
-    opened_output,
-)
+from vaswani.cli._model import ComputeArguments, SearchArguments, check_writable, is_terminal
 from vaswani.errors import InputError
-from vaswani.text_lines import read_lines
-
-if TYPE_CHECKING:
-    from vaswani.translation import Translation
+from vaswani.text_lines import check_file
 
 
 @dataclass
@@ -35,38 +20,81 @@ class TranslateArguments:
 
     _argument_group_name = "model and text"
 
-    model: list[str] = field(
+    model: list[str] = option(
         metadata={
             "metavar": "FOLDER",
             "help": "model folder, as `vaswani train` writes it; several with one vocabulary "
             "translate together, by the mean of their probabilities",
         }
     )
-    input: str = field(
-        default="-", metadata={"metavar": "FILE", "help": "text to translate; - is standard input"}
-    )
-    output: str = field(
+    input: str = option(
         default="-",
-        metadata={"metavar": "FILE", "help": "where to write; - is standard output"},
+        metadata={
+            "metavar": "FILE",
+            "help": "text to translate, compressed or not; - is standard input",
+        },
     )
-    encoding: str = field(default="utf-8", metadata={"help": "encoding of the input"})
-    prefixes: str | None = field(
+    output: str = option(
+        default="-",
+        metadata={
+            "metavar": "FILE",
+            "help": "where to write, compressed if it ends in .gz or .xz; - is standard output",
+        },
+    )
+    resume: bool = option(
+        default=False,
+        metadata={"help": "go on with an interrupted run where it stopped; needs --output"},
+    )
+    encoding: str = option(default="utf-8", metadata={"help": "encoding of the input"})
+    input_format: Literal["text", "jsonl"] | None = option(
+        default=None,
+        metadata={"help": "text, or a JSON record a line (default: by the name, else text)"},
+    )
+    field: str = option(
+        default="text",
+        metadata={"metavar": "NAME", "help": "field of JSON records to translate, a.b within a"},
+    )
+    output_field: str = option(
+        default="translation",
+        metadata={"metavar": "NAME", "help": "new field of JSON records for the translation"},
+    )
+    bad_lines: Literal["error", "skip"] = option(
+        default="error",
+        metadata={"help": "skip writes a bad record with its reason in the field error"},
+    )
+    prefixes: str | None = option(
         default=None,
         metadata={"metavar": "FILE", "help": "what each translation begins with, line by line"},
     )
-    format: Literal["text", "jsonl"] = field(
-        default="text",
-        metadata={"help": "jsonl adds score, truncated and the n-best list to each line"},
+    protect: bool = option(
+        default=False,
+        metadata={"help": "keep placeholders, tags, entities, URLs and e-mail addresses"},
     )
-    nbest: int = field(
+    check_placeholders: bool = option(
+        default=False,
+        metadata={"help": "report the lines whose placeholders did not come back"},
+    )
+    format: Literal["text", "jsonl"] | None = option(
+        default=None,
+        metadata={
+            "help": "of the output; jsonl adds score, truncated and the n-best list to each line "
+            "of text (default: that of the input)"
+        },
+    )
+    nbest: int = option(
         default=1, metadata={"help": "translations of each line, with --format jsonl"}
     )
-    chunk_lines: int = field(
+    chunk_lines: int = option(
         default=2000,
         metadata={"help": "lines read ahead, to put those of like length into one batch"},
     )
 
     def __post_init__(self) -> None:
+        if self.input_format is None:
+            suffixes = [s for s in Path(self.input).suffixes if s not in (".gz", ".xz", ".zst")]
+            is_json = suffixes[-1:] in ([".jsonl"], [".ndjson"])
+            self.input_format = "jsonl" if is_json else "text"
+        self.format = self.format or self.input_format
         if self.chunk_lines < 1:
             raise InputError(f"`--chunk-lines` must be at least 1, got {self.chunk_lines}.")
         if self.nbest < 1:
@@ -75,12 +103,49 @@ class TranslateArguments:
             raise InputError(
                 f"`--nbest` must be 1 with --format text, got {self.nbest}. Use --format jsonl."
             )
+        if self.resume and self.output == "-":
+            raise InputError("`--resume` must have an `--output` file, got standard output.")
+        if self.output != "-" and Path(self.output).suffix.lower() in (".zst", ".bz2", ".zip"):
+            raise InputError(f"`--output` must end in .gz or .xz if at all, got {self.output}.")
+
+    def check_with(self, search: SearchArguments) -> None:
+        """Refuses what the search cannot do, and files that are not there, before any work."""
+        if self.nbest > search.num_beams:
+            raise InputError(
+                f"`--nbest` must be at most `--num-beams`, got {self.nbest} and "
+                f"{search.num_beams}. Use a wider beam."
+            )
+        for flag, chosen in (
+            ("--split-sentences", search.split_sentences),
+            ("--protect", self.protect),
+        ):
+            if chosen and self.prefixes is not None:
+                raise InputError(f"`--prefixes` must be left out with {flag}, got both.")
+            if chosen and self.nbest > 1:
+                raise InputError(f"`--nbest` must be 1 with {flag}, got {self.nbest}.")
+        if self.protect and search.long_lines == "truncate":
+            raise InputError(
+                "`--long-lines` must be split or error with --protect, got 'truncate'. "
+                "What is left out could hold placeholders."
+            )
+        for path in (self.input, self.prefixes):
+            if path not in ("-", None):
+                check_file(Path(path))
+        if self.output == "-":
+            return
+        output = Path(self.output)
+        if self.input != "-" and output.exists() and output.samefile(self.input):
+            raise InputError(f"`--output` must be another file than `--input`, got {self.output}.")
+        check_writable(output)
 
 
 ARGUMENTS = (TranslateArguments, SearchArguments, ComputeArguments)
 EXAMPLES = """
 vaswani translate --model runs/en-de --input letters.en --output letters.de
+vaswani translate --model runs/en-de --input letters.en --output letters.de --resume
 echo "Where is the station?" | vaswani translate --model runs/en-de
+vaswani translate --model runs/en-de --input messages.jsonl --field text --output-field german
+vaswani translate --model runs/en-de --input manual.en --output manual.de --protect
 vaswani translate --model runs/en-de --input essay.en --split-sentences --num-beams 1
 vaswani translate --model runs/en-de --input letters.en --format jsonl --nbest 4
 vaswani translate --model runs/en-de-1 runs/en-de-2 --input letters.en --output letters.de
@@ -89,84 +154,10 @@ vaswani translate --model runs/en-de-1 runs/en-de-2 --input letters.en --output 
 
 def run(what: TranslateArguments, search: SearchArguments, computing: ComputeArguments) -> int:
     """Translates the input to the output; see `--help`."""
-    if what.nbest > search.num_beams:
-        raise InputError(
-            f"`--nbest` must be at most `--num-beams`, got {what.nbest} and {search.num_beams}. "
-            "Use a wider beam."
-        )
-    if what.prefixes is not None and search.split_sentences:
-        raise InputError("`--prefixes` must be left out with --split-sentences, got both.")
-    lines = _opened_input(what)
-    prefixes = read_lines(what.prefixes, encoding=what.encoding) if what.prefixes else None
-    if what.output != "-":
-        check_writable(what.output)
-    translator = computing.load(what.model)
-    counts = {"blank": 0, "truncated": 0}
-    done = 0
-    shows_text = what.output == "-" and is_terminal(sys.stdout)
-    start = time.perf_counter()
-    with (
-        opened_output(what.output) as output,
-        # On a terminal that shows the translations themselves a bar would run into them.
-        tqdm(unit=" lines", leave=False, disable=not is_terminal() or shows_text) as bar,
-    ):
-        # A person who types wants an answer to each line.
-        chunk_lines = 1 if what.input == "-" and is_terminal(sys.stdin) else what.chunk_lines
-        while chunk := list(islice(lines, chunk_lines)):
-            begun = None if prefixes is None else list(islice(prefixes, len(chunk)))
-            if begun is not None and len(begun) < len(chunk):
-                raise InputError(
-                    f"{what.prefixes} must have a line for each line of the input, "
-                    f"got {done + len(begun)} and more than that."
-                )
-            found = translator.translate(
-                chunk,
-                num_return_sequences=what.nbest,
-                prefixes=begun,
-                batch_tokens=computing.batch_tokens,
-                progress=bar.update,
-                first_line=done + 1,
-                **search.settings(),
-            )
-            for translation in found:
-                output.write(_formatted(translation, what.format) + "\n")
-            output.flush()
-            done += len(chunk)
-            counts["blank"] += sum(not line for line in chunk)
-            counts["truncated"] += sum(translation.truncated for translation in found)
-    print(
-        f"translated {done} line{'s' * (done != 1)} "
-        f"({counts['blank']} blank, {counts['truncated']} truncated) "
-        f"in {time.perf_counter() - start:.1f} s",
-        file=sys.stderr,
-    )
+    from vaswani.cli._translating import translate_lines
+
+    what.check_with(search)
+    if what.input == "-" and is_terminal(sys.stdin):
+        print("reading lines from the terminal; Ctrl-D ends", file=sys.stderr)
+    translate_lines(what, search, computing)
     return 0
-
-
-def _opened_input(what: TranslateArguments) -> Iterator[str]:
-    if what.input == "-":
-        if is_terminal(sys.stdin):
-            print("reading lines from the terminal; Ctrl-D ends", file=sys.stderr)
-        return read_lines(sys.stdin.buffer, encoding=what.encoding, name="standard input")
-    lines = read_lines(what.input, encoding=what.encoding)
-    output = Path(what.output)
-    if what.output != "-" and output.exists() and output.samefile(what.input):
-        raise InputError(f"`--output` must be another file than `--input`, got {what.output}.")
-    return lines
-
-
-def _formatted(translation: "Translation", format: str) -> str:
-    if format == "text":
-        return one_line(translation.text)
-    record = _record(translation)
-    if translation.alternatives:
-        record["alternatives"] = [_record(other) for other in translation.alternatives]
-    return json.dumps(record, ensure_ascii=False)
-
-
-def _record(translation: "Translation") -> dict[str, object]:
-    return {
-        "text": translation.text,
-        "score": translation.score,
-        "truncated": translation.truncated,
-    }
