@@ -5,7 +5,7 @@
     StoredPairs        pairs of such files, in order, some of them perhaps left out
     Texts              one side, or both, of such pairs
 
-One pass reads record batch by record batch from the file; only `take`, for a few pairs, maps it.
+A pass reads one record batch after another from the file.
 """
 
 from abc import ABC, abstractmethod
@@ -161,13 +161,14 @@ class StoredPairs(PairBlocks):
                 sources, targets = batch.columns
                 yield sources.to_pylist(), targets.to_pylist()
 
-    def take(self, rows: Sequence[int] | NDArray[np.int64]) -> Pairs:
-        """The texts of a few pairs, numbered as in this."""
-        import pyarrow
-
-        tables = [_mapped(corpus.path) for corpus in self.corpora]
-        found = pyarrow.concat_tables(tables).take(np.flatnonzero(self.kept)[rows])
-        return found["source"].to_pylist(), found["target"].to_pylist()
+    def take(self, rows: Any) -> Pairs:
+        """The texts of those pairs, numbered as in this, in the order of the files."""
+        texts: Pairs = ([], [])
+        # Not by a lookup of Arrow, which would first put all batches together, in memory.
+        for sources, targets in self.select(rows).blocks():
+            texts[0].extend(sources)
+            texts[1].extend(targets)
+        return texts
 
 
 class Texts(Collection[str]):
@@ -196,12 +197,6 @@ def _batches(path: Path) -> Iterator[Any]:
         reader = pyarrow.ipc.open_file(file)
         for number in range(reader.num_record_batches):
             yield reader.get_batch(number)
-
-
-def _mapped(path: Path) -> Any:
-    import pyarrow
-
-    return pyarrow.ipc.open_file(pyarrow.memory_map(str(path))).read_all()
 
 
 def _as_arrow(flags: NDArray[np.bool_]) -> Any:
