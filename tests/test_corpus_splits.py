@@ -114,6 +114,8 @@ def test_group_larger_than_what_is_missing_is_passed_over() -> None:
     assert splits[:8] == [TRAINING] * 8
     assert splits.count(VALIDATION) == 4
     assert splits_of(rows, 8, 0) == [VALIDATION] * 8
+    # Of groups of two, the third would be one pair too many.
+    assert splits_of(unlike(20) * 2, 5, 0).count(VALIDATION) == 4
 
 
 def test_held_out_pairs_are_not_trained_on() -> None:
