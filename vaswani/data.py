@@ -197,7 +197,8 @@ def check_words(words: Sequence[str], encoding: str = "utf-8") -> None:
 
 def log_report(name: str, report: ReadReport) -> None:
     """Logs what reading kept, as a warning where it left something out."""
-    level = logging.WARNING if report.skipped or report.removed_nul else logging.INFO
+    odd = report.skipped or report.removed_nul or report.changed
+    level = logging.WARNING if odd else logging.INFO
     logger.log(level, "%s: %s", name, report)
 
 
