@@ -28,7 +28,10 @@ OPTIONAL = "datasets accelerate evaluate sacrebleu sacremoses matplotlib jinja2 
 EXTRA: dict[str, set[str]] = {
     "decoding": {"scoring"},
     "translation": {"decoding", "ensemble", "model_folder", "scoring", "sentences", "text_lines"},
-    "vocabulary": {"word_vocabulary"},
+    "bpe_vocabulary": {"subword_pieces"},
+    "unigram_vocabulary": {"subword_pieces"},
+    "word_vocabulary": {"subword_pieces"},
+    "vocabulary": {"bpe_vocabulary", "subword_pieces", "unigram_vocabulary", "word_vocabulary"},
     "evaluation": {"translation"},
     "checkpoints": {"checkpoint_files", "hub", "output_folder"},
     "attention_maps": {"text_lines"},
