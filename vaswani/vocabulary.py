@@ -214,7 +214,7 @@ def check_vocab_size(vocab_size: int, *, model: str = "bpe", name: str = "vocab_
 
 def _wrap(backend: Tokenizer, *, model_max_length: int) -> VaswaniTokenizer:
     """The tokenizer around a trained backend: control tokens and the end token."""
-    backend.add_special_tokens([AddedToken(token, normalized=False) for token in SPECIAL_TOKENS])
+    backend.add_special_tokens([AddedToken(token, normalized=True) for token in SPECIAL_TOKENS])
     end = SPECIAL_TOKENS[2]
     backend.post_processor = processors.TemplateProcessing(
         single=f"$A {end}",
