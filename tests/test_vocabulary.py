@@ -186,7 +186,9 @@ def test_empty_text_is_refused(texts: list[str]) -> None:
 
 
 def test_unknown_model_is_refused(texts: list[str]) -> None:
-    with pytest.raises(InputError, match=r"`model` must be one of bpe, unigram, word, got 'wordpiece'\."):
+    with pytest.raises(
+        InputError, match=r"`model` must be one of bpe, unigram, word, got 'wordpiece'\."
+    ):
         train_tokenizer(texts, model="wordpiece")
 
 

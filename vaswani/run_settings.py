@@ -10,7 +10,7 @@ import yaml
 
 from vaswani.configuration_vaswani import VaswaniConfig, presets
 from vaswani.errors import InputError
-from vaswani.vocabulary import VOCABULARY_MODELS, check_vocab_size
+from vaswani.vocabulary import NORMALIZATIONS, VOCABULARY_MODELS, check_vocab_size
 
 # What may change when training goes on from a model: it leaves the weights as they are.
 _FREE_WITH_WEIGHTS = (
@@ -23,6 +23,7 @@ _FREE_WITH_WEIGHTS = (
 _VOCABULARY_FIELDS = (
     "vocabulary_size",
     "vocabulary_model",
+    "normalization",
     "separate_vocabularies",
     "target_vocabulary_size",
 )
@@ -158,9 +159,24 @@ class ModelArguments:
     vocabulary_model: str = field(
         default="bpe",
         metadata={
-            "help": "what entries of a new vocabulary are: parts of words by byte-pair encoding, "
-            "or whole words in lower case, of which rare ones become <unk>",
+            "help": "what entries of a new vocabulary are: parts of words by byte-pair encoding or "
+            "by a unigram model, or whole words in lower case, of which rare ones become <unk>",
             "choices": list(VOCABULARY_MODELS),
+        },
+    )
+    normalization: str = field(
+        default="nfc",
+        metadata={
+            "help": "normal form of texts, saved with a new vocabulary: nfc composes accents; nfkc "
+            "also makes ligatures, full-width characters and no-break spaces plain ones",
+            "choices": list(NORMALIZATIONS),
+        },
+    )
+    bpe_dropout: float = field(
+        default=0.0,
+        metadata={
+            "help": "probability that a merge of byte-pair encoding is left out, anew each time a "
+            "training pair is read; such a run is not repeatable (the paper has none; 0.1 is usual)"
         },
     )
     separate_vocabularies: bool = field(
@@ -196,11 +212,20 @@ class ModelArguments:
             self._refuse("model", "preset", *_VOCABULARY_FIELDS)
         if self.tokenizer is not None:
             self._refuse("tokenizer", *_VOCABULARY_FIELDS)
-        if self.vocabulary_model not in VOCABULARY_MODELS:
+        for name, allowed in (
+            ("vocabulary_model", VOCABULARY_MODELS),
+            ("normalization", NORMALIZATIONS),
+        ):
+            if getattr(self, name) not in allowed:
+                raise InputError(
+                    f"`{name}` must be one of {', '.join(allowed)}, got {getattr(self, name)!r}."
+                )
+        if not 0 <= self.bpe_dropout < 1:
             raise InputError(
-                f"`vocabulary_model` must be one of {', '.join(VOCABULARY_MODELS)}, "
-                f"got {self.vocabulary_model!r}."
+                f"`bpe_dropout` must be at least 0 and below 1, got {self.bpe_dropout}."
             )
+        if self.bpe_dropout and self.model is self.tokenizer is None:
+            check_bpe(self.vocabulary_model)
         if self.target_vocabulary_size is not None and not self.separate_vocabularies:
             raise InputError(
                 "`target_vocabulary_size` must be left out without `separate_vocabularies`, "
@@ -247,6 +272,18 @@ class ModelArguments:
                     f"`{name}` must be left out with `{given}`, got {getattr(self, name)}: "
                     f"the one of {getattr(self, given)} is kept."
                 )
+
+
+def check_bpe(kind: str) -> None:
+    """Refuses dropout of merges for a vocabulary that has none.
+
+    Raises:
+        InputError: if `kind` isn't BPE.
+    """
+    if kind.lower() != "bpe":
+        raise InputError(
+            f"`bpe_dropout` must be left out where a vocabulary has no merges, got one of {kind}."
+        )
 
 
 def config_overrides(arguments: ModelArguments) -> dict[str, Any]:

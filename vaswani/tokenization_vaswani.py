@@ -18,8 +18,8 @@ vocabularies, for each side:
   `split_special_tokens=False` in a call lifts this for that call.
 - No text yields `<unk>`: characters outside the vocabulary become the ids of their UTF-8 bytes.
 
-What is no valid Unicode, a lone surrogate, is refused wherever a text or a token comes in; where ids
-of bytes that spell no character are decoded, U+FFFD takes their place.
+What is no valid Unicode, a lone surrogate, is refused wherever a text or a token comes in. Decoding
+gives U+FFFD for bytes that spell no character.
 
 Of a vocabulary of whole words the first and the third cannot hold: decoding gives the words in
 lower case, with spaces of its own, and a word outside the vocabulary becomes `<unk>`, which stays
@@ -86,7 +86,9 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
         """The normal form of the source side's texts, "nfc" or "nfkc"; `None` if there is none."""
         normalizer = self.backend_tokenizer.normalizer
         steps = json.loads(normalizer.__getstate__()) if normalizer else {}
-        kinds = [step["type"].lower() for step in steps.get("normalizers", [steps] if steps else [])]
+        kinds = [
+            step["type"].lower() for step in steps.get("normalizers", [steps] if steps else [])
+        ]
         return next((kind for kind in kinds if kind in ("nfc", "nfkc")), None)
 
     @property
@@ -161,7 +163,7 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
         side: str = "target",
         **kwargs: Any,
     ) -> Any:
-        """Decodes one sequence, or each of nested ones; all decoding of the base class comes here."""
+        """Decodes one sequence or each of nested ones; all ways of decoding come here."""
         owner = self._side(side)
         if isinstance(token_ids, dict):
             token_ids = token_ids["input_ids"]

@@ -41,6 +41,7 @@ from vaswani.training_corpus import Corpus, encode_corpus, encode_to_evaluate, r
 from vaswani.training_data import TokenizedPairs
 from vaswani.training_dry_run import print_plan, update_sampler
 from vaswani.training_plan import stopping_rule, update_content
+from vaswani.training_segmentation import ResegmentedPairs, check_merges
 from vaswani.training_vocabulary import (
     check_tokenizer_fits,
     new_tokenizer,
@@ -86,6 +87,8 @@ def run_training(
     logging.getLogger("vaswani").setLevel(logging.INFO)
     model, tokenizer = _given_parts(model_arguments)
     args.fill_unset(_preset_like(model) if model else model_arguments.preset or "base")
+    if tokenizer is not None and model_arguments.bpe_dropout:
+        check_merges(tokenizer)
     settled = model_arguments, data_arguments, args
     if args.dry_run and data_arguments.declared:
         return print_plan(*settled, model, tokenizer)
@@ -106,7 +109,8 @@ def run_training(
 
     if args.should_save:
         claim_output(output, model_arguments, data_arguments, args)
-    datasets = {"train_dataset": train, "eval_dataset": validation}
+    rows = _rows(train, tokenizer, model_arguments, data_arguments, limit)
+    datasets = {"train_dataset": rows, "eval_dataset": validation}
     log = output / "log.jsonl"
     trainer = VaswaniTrainer(model, args, processing_class=tokenizer, log_file=log, **datasets)
     trainer.clock.started = started
@@ -186,6 +190,21 @@ def _new_model(
     # Same seed, same initial weights.
     set_seed(seed)
     return VaswaniForConditionalGeneration(config)
+
+
+def _rows(
+    train: TokenizedPairs,
+    tokenizer: Any,
+    model_arguments: ModelArguments,
+    data_arguments: DataArguments,
+    limit: int | None,
+) -> TokenizedPairs:
+    """The training pairs as they are read: as encoded, or with merges left out."""
+    if not model_arguments.bpe_dropout:
+        return train
+    most = data_arguments.max_tokens if limit is None else min(limit, data_arguments.max_tokens)
+    dropout = model_arguments.bpe_dropout
+    return ResegmentedPairs(train, tokenizer, dropout=dropout, most_tokens=most)
 
 
 def _report(
