@@ -2,6 +2,7 @@
 
     piece_pipeline           the steps of the library around a model
     NORMAL_FORMS             what a text may be put into first
+    PIECES                   a regular expression: what stays together
     BYTE_TOKENS              entries that spell characters without an entry of their own
     choose_alphabet          the characters that get an entry
     batches                  texts as the trainers of the library want them
@@ -29,7 +30,7 @@ BYTE_TOKENS = tuple(f"<0x{byte:02X}>" for byte in range(256))
 
 # A word, one digit, a run of punctuation, white space short of the next piece's own space.
 # No-break spaces join the punctuation that they belong to in French, but never a word or a number.
-_PIECES = (
+PIECES = (
     r" ?[\p{L}\p{M}]+"
     r"| ?\p{N}"
     r"|[ \u00A0\u202F]?[^\s\p{L}\p{M}\p{N}]+"
@@ -44,13 +45,14 @@ _TEXTS_AT_ONCE = 1000
 
 
 def piece_pipeline(
-    model: models.Model, *, normalization: str, dropped: str | None = None
+    model: models.Model, *, normalization: str, pieces: str = PIECES, dropped: str | None = None
 ) -> Tokenizer:
     """A tokenizer of the library with this model and the steps of the module docstring.
 
     Args:
         model: what cuts the pieces.
         normalization: the normal form, a key of `NORMAL_FORMS`.
+        pieces: a regular expression of what stays together; another one only in training.
         dropped: a regular expression; what it matches is left out of pieces, in training only.
     """
     backend = Tokenizer(model)
@@ -59,7 +61,7 @@ def piece_pipeline(
     )
     # Not normalizers.Prepend: it runs again on what follows an added token, and puts a space there.
     first_space = pre_tokenizers.Metaspace(replacement=" ", prepend_scheme="first", split=False)
-    steps = [first_space, pre_tokenizers.Split(Regex(_PIECES), "isolated")]
+    steps = [first_space, pre_tokenizers.Split(Regex(pieces), "isolated")]
     if dropped is not None:
         steps.append(pre_tokenizers.Split(Regex(dropped), "removed"))
     backend.pre_tokenizer = pre_tokenizers.Sequence(steps)

@@ -215,14 +215,18 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
         add = super().add_tokens if owner is self else owner.add_tokens
         return add(new_tokens, special_tokens)
 
-    def add_special_tokens(self, *args: Any, **kwargs: Any) -> int:
+    def add_special_tokens(
+        self, special_tokens_dict: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> int:
         """Adds control tokens as the base class does.
 
         Raises:
             ValueError: if each side has a vocabulary of its own, or a token is no valid Unicode.
         """
         self._refuse_two_sides("get control tokens")
-        return super().add_special_tokens(*args, **kwargs)
+        if (surrogate := _find_surrogate([*special_tokens_dict.values()])) is not None:
+            raise _surrogate_error("special_tokens_dict", surrogate)
+        return super().add_special_tokens(special_tokens_dict, *args, **kwargs)
 
     def _add_tokens(self, new_tokens: Any, special_tokens: bool = False) -> int:
         """Adds tokens as the base class does, and has control tokens found in the normal form.
@@ -232,15 +236,16 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
         """
         tokens = []
         for token in new_tokens:
-            surrogate = _find_surrogate(str(token))
-            if surrogate is not None:
+            if (surrogate := _find_surrogate(token)) is not None:
                 raise _surrogate_error("new_tokens", surrogate)
-            if special_tokens and not (isinstance(token, AddedToken) and not token.special):
+            if not isinstance(token, AddedToken):
+                token = AddedToken(token, normalized=True, special=special_tokens)
+            elif token.special or special_tokens:
                 token = AddedToken(
-                    str(token),
-                    single_word=getattr(token, "single_word", False),
-                    lstrip=getattr(token, "lstrip", False),
-                    rstrip=getattr(token, "rstrip", False),
+                    token.content,
+                    single_word=token.single_word,
+                    lstrip=token.lstrip,
+                    rstrip=token.rstrip,
                     normalized=True,
                     special=True,
                 )

@@ -9,12 +9,19 @@ characters, the steps of `subword_pieces`, the size limit, and the order of ids 
 """
 
 import json
+import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from tokenizers import Tokenizer, models, trainers
 
-from vaswani.subword_pieces import BYTE_TOKENS, batches, piece_pipeline
+from vaswani.subword_pieces import BYTE_TOKENS, NORMAL_FORMS, PIECES, batches, piece_pipeline
+
+# The trainer considers only parts that different characters follow, hence no whole word and no
+# ending, as each word stands there once. A second copy of frequent words with this control
+# character at the end, which never gets an entry, puts them among the candidates.
+_MARK = "\x01"
 
 
 def train_unigram(
@@ -37,21 +44,31 @@ def train_unigram(
         min_frequency: pieces that the trained model uses less often on the texts are taken out.
     """
     unknown = special_tokens[-1]
-    # The trainer would give an entry to every character that it sees.
-    dropped = "[^" + "".join(rf"\x{{{ord(char):X}}}" for char in alphabet) + "]"
-    trained = piece_pipeline(models.Unigram(), normalization=normalization, dropped=dropped)
     reserved = [*special_tokens, *BYTE_TOKENS]
+    # The trainer would give an entry to every character that it sees.
+    listed = "".join(rf"\x{{{ord(char):X}}}" for char in alphabet)
+    words = _frequent_words(texts, normalization, f"[^{listed}]", min_frequency)
+    trained = piece_pipeline(
+        models.Unigram(),
+        normalization=normalization,
+        pieces=rf"[^{_MARK}]+{_MARK}|{PIECES}",
+        dropped=f"[^{listed}{_MARK}]",
+    )
+    trained.normalizer = NORMAL_FORMS[normalization]()
+    marked = (word + _MARK for word in words)
     trained.train_from_iterator(
-        batches(texts),
+        batches(chain((text.replace(_MARK, " ") for text in texts), marked)),
         trainers.UnigramTrainer(
-            vocab_size=vocab_size - len(reserved) + 1,
+            # The unknown token and the mark are no entries of ours, or are counted as reserved.
+            vocab_size=vocab_size - len(reserved) + 2,
             special_tokens=[unknown],
             unk_token=unknown,
             show_progress=False,
         ),
     )
     scores = dict(json.loads(trained.to_str())["model"]["vocab"])
-    del scores[unknown]
+    for piece in [piece for piece in scores if piece == unknown or _MARK in piece]:
+        del scores[piece]
     lowest = min(scores.values(), default=0.0)
     for char in alphabet:
         scores.setdefault(char, lowest)
@@ -69,6 +86,23 @@ def train_unigram(
     for piece in [piece for piece in scores if len(piece) > 1 and used[piece] < min_frequency]:
         del scores[piece]
     return backend()
+
+
+def _frequent_words(
+    texts: Iterable[str], normalization: str, dropped: str, min_frequency: int
+) -> list[str]:
+    """The pieces before any model cuts them that are seen often enough to be entries whole."""
+    counted = piece_pipeline(models.WordLevel({}, ""), normalization=normalization, dropped=dropped)
+    counted.train_from_iterator(
+        batches(texts),
+        trainers.WordLevelTrainer(
+            vocab_size=sys.maxsize,
+            min_frequency=min_frequency,
+            special_tokens=[],
+            show_progress=False,
+        ),
+    )
+    return sorted(counted.get_vocab())
 
 
 def _uses(backend: Tokenizer, texts: Iterable[str]) -> Counter[str]:
