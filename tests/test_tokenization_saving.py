@@ -21,16 +21,21 @@ SETTINGS = ("model_max_length", "padding_side", "split_special_tokens", "model_i
 TEXTS = [*hostile_texts(WORDS, count=480, seed=7), *SPELT, "<2de> the cat", "a Größenwahn", "", " "]
 TEXTS += ["\x00 東京 e\u0301", *("the cat " * length for length in range(20))]
 
+KINDS = [(model, separate) for model in MODELS for separate in (False, True)]
+
 LOAD = """
-import json, sys
+import json, pathlib, sys
 from transformers import AutoTokenizer
 import vaswani
-tokenizer = AutoTokenizer.from_pretrained(sys.argv[1])
-tokenizer.save_pretrained(sys.argv[2])
-texts = json.load(sys.stdin)
-batch = tokenizer(texts, text_target=texts)
-print(json.dumps([batch["input_ids"], batch["labels"], len(tokenizer), tokenizer.target_vocab_size,
-                  tokenizer.all_special_ids, tokenizer.target_tokenizer.all_special_ids]))
+texts, found = json.load(sys.stdin), []
+for folder in map(pathlib.Path, sys.argv[1:]):
+    tokenizer = AutoTokenizer.from_pretrained(folder / "first")
+    tokenizer.save_pretrained(folder / "second")
+    batch = tokenizer(texts, text_target=texts)
+    target = tokenizer.target_tokenizer
+    found.append([batch["input_ids"], batch["labels"], len(tokenizer), len(target),
+                  tokenizer.all_special_ids, target.all_special_ids])
+print(json.dumps(found))
 """
 
 
@@ -49,16 +54,15 @@ def grown(model: str, *, separate: bool) -> VaswaniTokenizer:
     return tokenizer
 
 
-@pytest.mark.parametrize("separate", [False, True], ids=["shared", "separate"])
-@pytest.mark.parametrize("model", MODELS)
-def test_another_process_finds_the_same_ids_and_writes_the_same_files(
-    model: str, separate: bool, tmp_path: Path
-) -> None:
-    tokenizer = grown(model, separate=separate)
-    first, second = tmp_path / "first", tmp_path / "second"
-    tokenizer.save_pretrained(first)
+def test_another_process_finds_the_same_ids_and_writes_the_same_files(tmp_path: Path) -> None:
+    """Of each kind, shared and separate."""
+    assert len(TEXTS) >= 1000
+    folders = {kind: tmp_path / f"{kind[0]}-{kind[1]}" for kind in KINDS}
+    tokenizers = {kind: grown(kind[0], separate=kind[1]) for kind in KINDS}
+    for kind, folder in folders.items():
+        tokenizers[kind].save_pretrained(folder / "first")
     done = subprocess.run(
-        [sys.executable, "-c", LOAD, first, second],
+        [sys.executable, "-c", LOAD, *folders.values()],
         cwd=ROOT,
         env={**os.environ, "HF_HUB_OFFLINE": "1"},
         input=json.dumps(TEXTS),
@@ -66,20 +70,16 @@ def test_another_process_finds_the_same_ids_and_writes_the_same_files(
         capture_output=True,
         text=True,
     )
-    assert len(TEXTS) >= 1000
-    batch = tokenizer(TEXTS, text_target=TEXTS)
-    assert json.loads(done.stdout) == [
-        batch["input_ids"],
-        batch["labels"],
-        len(tokenizer),
-        tokenizer.target_vocab_size,
-        tokenizer.all_special_ids,
-        tokenizer.target_tokenizer.all_special_ids,
-    ]
-    assert all(row[-1] == 2 for row in batch["labels"])
-    assert {file.name for file in first.iterdir()} == {file.name for file in second.iterdir()}
-    for file in first.iterdir():
-        assert (second / file.name).read_bytes() == file.read_bytes()
+    for kind, found in zip(KINDS, json.loads(done.stdout), strict=True):
+        tokenizer, target = tokenizers[kind], tokenizers[kind].target_tokenizer
+        batch = tokenizer(TEXTS, text_target=TEXTS)
+        assert all(row[-1] == 2 for row in (*batch["input_ids"], *batch["labels"]))
+        sizes = [len(tokenizer), len(target), tokenizer.all_special_ids, target.all_special_ids]
+        assert found == [batch["input_ids"], batch["labels"], *sizes]
+        first, second = folders[kind] / "first", folders[kind] / "second"
+        assert {file.name for file in first.iterdir()} == {file.name for file in second.iterdir()}
+        for file in first.iterdir():
+            assert (second / file.name).read_bytes() == file.read_bytes()
 
 
 @pytest.mark.parametrize("model", MODELS)

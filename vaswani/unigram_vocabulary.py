@@ -111,4 +111,4 @@ def _uses(backend: Tokenizer, texts: Iterable[str]) -> Counter[str]:
     for batch in batches(texts):
         for encoding in backend.encode_batch_fast(batch, add_special_tokens=False):
             counts.update(encoding.ids)
-    return Counter({backend.id_to_token(index): count for index, count in counts.items()})
+    return Counter({piece: counts[index] for piece, index in backend.get_vocab().items()})
