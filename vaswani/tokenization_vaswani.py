@@ -234,7 +234,7 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
         Found before, each would make a text of what follows it, and texts that begin with a space
         get one more.
         """
-        tokens = []
+        tokens: list[str | AddedToken] = []
         for token in new_tokens:
             if (surrogate := _find_surrogate(token)) is not None:
                 raise _surrogate_error("new_tokens", surrogate)

@@ -87,8 +87,6 @@ def run_training(
     logging.getLogger("vaswani").setLevel(logging.INFO)
     model, tokenizer = _given_parts(model_arguments)
     args.fill_unset(_preset_like(model) if model else model_arguments.preset or "base")
-    if tokenizer is not None and model_arguments.bpe_dropout:
-        check_merges(tokenizer)
     settled = model_arguments, data_arguments, args
     if args.dry_run and data_arguments.declared:
         return print_plan(*settled, model, tokenizer)
@@ -161,6 +159,8 @@ def _given_parts(
         if arguments.tokenizer is None:
             return None, None
         tokenizer = open_tokenizer(arguments.tokenizer)
+        if arguments.bpe_dropout:
+            check_merges(tokenizer)
         # What the tables cannot hold shows without reading the corpus.
         config = VaswaniConfig.from_preset(
             arguments.preset or "base", **{**table_settings(tokenizer), **overrides}
@@ -172,6 +172,8 @@ def _given_parts(
     if arguments.tokenizer is not None:
         tokenizer = open_tokenizer(arguments.tokenizer)
         check_tokenizer_fits(tokenizer, model.config)
+    if arguments.bpe_dropout:
+        check_merges(tokenizer)
     if overrides:
         model = VaswaniForConditionalGeneration.from_pretrained(arguments.model, **overrides)
     return model, tokenizer
