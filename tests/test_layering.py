@@ -35,8 +35,11 @@ EXTRA: dict[str, set[str]] = {
         *("decoding", "ensemble", "model_folder", "piece_search", "scoring", "source_pieces"),
         *("text_lines", "translated_pieces"),
     },
-    "vocabulary": {"word_vocabulary"},
     "batching": {"epoch_rows"},
+    "bpe_vocabulary": {"subword_pieces"},
+    "unigram_vocabulary": {"subword_pieces"},
+    "word_vocabulary": {"subword_pieces"},
+    "vocabulary": {"bpe_vocabulary", "subword_pieces", "unigram_vocabulary", "word_vocabulary"},
     "evaluation": {"translation"},
     "checkpoints": {"checkpoint_files", "hub", "output_folder"},
     "attention_maps": {"text_lines"},
@@ -50,7 +53,7 @@ CORPUS = {"compressed_files", "data", "gettext_catalogs", "text_folding", "text_
 # What starts from the grammar and ends with trained models.
 WHOLE_WAY = {"demo", "table3"}
 # These may import every library module but the demo's own.
-TRAINING = {"training", "run_folder", "run_settings"}
+TRAINING = {"training", "data_arguments", "run_folder", "run_settings"}
 
 
 def imported_modules(path: Path) -> Iterator[tuple[str, str]]:

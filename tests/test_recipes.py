@@ -15,13 +15,14 @@ from vaswani import VaswaniConfig
 from vaswani.cli import main, train
 from vaswani.cli._arguments import parse_arguments
 from vaswani.data import is_on_hub
+from vaswani.data_arguments import DataArguments
 from vaswani.demo_corpus import generate
 from vaswani.errors import InputError
 from vaswani.generation_vaswani import paper_generation_config
 from vaswani.hub import check_self_contained
 from vaswani.preset_settings import PRESET_SETTINGS
 from vaswani.recipe_files import recipe_file, recipe_names
-from vaswani.run_settings import DataArguments, ModelArguments
+from vaswani.run_settings import ModelArguments
 
 PAPER = ["base-wmt14-en-de", "big-en-de-wmt14-en-de", "big-en-fr-wmt14-en-fr"]
 SIZES = (

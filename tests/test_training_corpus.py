@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from training_material import arguments, reversal_pairs, tokenizer, write_tsv
 
+from vaswani.data_arguments import DataArguments
 from vaswani.errors import InputError
-from vaswani.run_settings import DataArguments
 from vaswani.training_corpus import encode_corpus, read_corpus
 from vaswani.training_data import TokenizedPairs
 from vaswani.vocabulary import train_tokenizer

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from vaswani.data_arguments import DataArguments
 from vaswani.errors import InputError
-from vaswani.run_settings import DataArguments
 from vaswani.training_corpus import Corpus, read_corpus
 
 TRAINING = "a bridge\teine Brücke\nRadio\tRadio\nA bridge!\tEine Brücke\nold boats\talte Boote\n"

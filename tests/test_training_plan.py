@@ -9,9 +9,10 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from vaswani import VaswaniConfig, VaswaniForConditionalGeneration
 from vaswani.batching import TokenBudgetBatchSampler
+from vaswani.data_arguments import DataArguments
 from vaswani.generation_vaswani import paper_generation_config
 from vaswani.parameter_counts import count_parameters
-from vaswani.run_settings import DataArguments, ModelArguments
+from vaswani.run_settings import ModelArguments
 from vaswani.training_arguments import VaswaniTrainingArguments
 from vaswani.training_checkpoints import planned_checkpoints
 from vaswani.training_cost import CorpusCounts, Memory, Operations

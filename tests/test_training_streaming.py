@@ -1,6 +1,7 @@
 """Streams: every pair once a pass, the same updates for a seed, and the right place to resume."""
 
 from collections import Counter
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,13 @@ from training_material import arguments, reversal_pairs, tiny_model, tokenizer, 
 from transformers import TrainerCallback
 
 from vaswani.cli import main
+from vaswani.data_arguments import DataArguments
 from vaswani.errors import InputError
 from vaswani.hub import check_self_contained
-from vaswani.run_settings import DataArguments
 from vaswani.training import VaswaniTrainer
+from vaswani.training_segmentation import ResegmentedPairs
 from vaswani.training_streaming import FirstPairs, PairStream, StreamedPairs
+from vaswani.vocabulary import train_tokenizer
 
 Ids = tuple[tuple[int, ...], tuple[int, ...]]
 
@@ -125,6 +128,19 @@ def test_long_pairs_are_left_out_and_told_once(two: Any, tmp_path: Path) -> None
     list(islice(made, 100))
     (line,) = [line for line in said if "first pass" in line]
     assert f"{sum(kept.values())} pairs, {left_out} left out and 0 cut" in line
+
+
+def test_rows_are_read_through_what_a_buffer_is_made_into(two: Any, tmp_path: Path) -> None:
+    """So BPE-dropout works in a stream too: lengths plan the updates, texts stay."""
+    paths, pairs = two
+    tokens = train_tokenizer([text for pair in pairs for text in pair], vocab_size=300)
+    made = StreamedPairs(stream(paths), tokens, arguments(tmp_path), max_tokens=99)
+    made.as_read = partial(ResegmentedPairs, tokenizer=tokens, dropout=0.999999, most_tokens=99)
+    found = [pair for batch in one_pass(made) for pair in batch]
+    texts = Counter(tuple(tokens.decode(side[:-1]) for side in pair) for pair in found)
+    assert texts == Counter(pairs)
+    plain = tokens([source for source, _ in pairs])["input_ids"]
+    assert sum(len(source) for source, _ in found) > sum(map(len, plain))
 
 
 def test_most_pairs_of_a_pass_and_of_a_vocabulary(two: Any, tmp_path: Path) -> None:

@@ -150,7 +150,7 @@ def test_updates_by_sentences_hold_as_many_of_any_length() -> None:
     ("settings", "message"),
     [
         ({"target_vocabulary_size": 300}, "must be left out without `separate_vocabularies`"),
-        ({"vocabulary_model": "char"}, "`vocabulary_model` must be one of bpe, word, got 'char'"),
+        ({"vocabulary_model": "char"}, "must be one of bpe, unigram, word, got 'char'"),
         ({"vocabulary_model": "word", "vocabulary_size": 4}, "`vocabulary_size` must be more than"),
         (
             {"separate_vocabularies": True, "target_vocabulary_size": 260},

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import random
 import subprocess
 import sys
@@ -61,20 +62,36 @@ def test_no_break_space_stays_with_punctuation_only() -> None:
     assert tokenizer.tokenize("10\u202f000") == [" 1", "0", "\u202f", "0", "0", "0"]
 
 
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"PYTHONHASHSEED": "1", "RAYON_NUM_THREADS": "1"},
+        {"PYTHONHASHSEED": "2", "RAYON_NUM_THREADS": "3", "TOKENIZERS_PARALLELISM": "true"},
+    ],
+)
 def test_same_text_and_settings_give_the_same_bytes_in_another_process(
-    texts: list[str], tmp_path: Path
+    texts: list[str], tmp_path: Path, environment: dict[str, str]
 ) -> None:
-    train_tokenizer(texts, vocab_size=500, min_frequency=1).save_pretrained(tmp_path / "here")
-    (tmp_path / "texts.json").write_text(json.dumps(texts), encoding="utf-8")
+    """Whatever the seed of Python's hashes and the number of threads."""
+    settings = {"vocab_size": 500, "min_frequency": 1}
+    for model in ("bpe", "word"):
+        tokenizer = train_tokenizer(texts, model=model, **settings)
+        tokenizer.save_pretrained(tmp_path / "here" / model)
+    (tmp_path / "texts.json").write_text(json.dumps([texts, settings]), encoding="utf-8")
     code = (
-        "import json, sys, pathlib; from vaswani.vocabulary import train_tokenizer;"
-        "folder = pathlib.Path(sys.argv[1]);"
-        "texts = json.loads((folder / 'texts.json').read_bytes());"
-        "train_tokenizer(texts, vocab_size=500, min_frequency=1).save_pretrained(folder / 'there')"
+        "import json, sys, pathlib; from vaswani.vocabulary import train_tokenizer\n"
+        "folder = pathlib.Path(sys.argv[1])\n"
+        "texts, settings = json.loads((folder / 'texts.json').read_bytes())\n"
+        "for model in ('bpe', 'word'):\n"
+        "    tokenizer = train_tokenizer(texts, model=model, **settings)\n"
+        "    tokenizer.save_pretrained(folder / 'there' / model)\n"
     )
-    subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, check=True)
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, check=True, env={**os.environ, **environment})
     for name in ("tokenizer.json", "tokenizer_config.json"):
-        assert (tmp_path / "here" / name).read_bytes() == (tmp_path / "there" / name).read_bytes()
+        for model in ("bpe", "word"):
+            here, there = (tmp_path / side / model / name for side in ("here", "there"))
+            assert here.read_bytes() == there.read_bytes()
 
 
 def test_equally_rare_characters_are_chosen_by_code_point() -> None:
@@ -93,10 +110,21 @@ def test_iterator_gives_what_a_list_gives(texts: list[str]) -> None:
     assert train_tokenizer(stream(), vocab_size=400).backend_tokenizer.to_str() == from_list
 
 
-def test_composed_and_decomposed_text_give_the_same_vocabulary() -> None:
-    composed = train_tokenizer(["d\u00f6 k\u00e9l"] * 20, vocab_size=300)
-    decomposed = train_tokenizer(["do\u0308 ke\u0301l"] * 20, vocab_size=300)
+@pytest.mark.parametrize("normalization", ["nfc", "nfkc"])
+def test_composed_and_decomposed_text_give_the_same_vocabulary(normalization: str) -> None:
+    settings = {"vocab_size": 300, "normalization": normalization}
+    composed = train_tokenizer(["d\u00f6 k\u00e9l"] * 20, **settings)
+    decomposed = train_tokenizer(["do\u0308 ke\u0301l"] * 20, **settings)
     assert composed.get_vocab() == decomposed.get_vocab()
+
+
+def test_characters_that_nfkc_replaces_get_no_entry() -> None:
+    texts = ["\ufb01n \uff11 a\u00a0b"] * 20
+    assert {"\ufb01", "\uff11", "\u00a0"} <= train_tokenizer(
+        texts, vocab_size=300
+    ).get_vocab().keys()
+    plain = train_tokenizer(texts, vocab_size=300, normalization="nfkc").get_vocab()
+    assert not {"\ufb01", "\uff11", "\u00a0"} & plain.keys() and {"f", "1"} <= plain.keys()
 
 
 def test_rare_script_is_spelt_in_bytes(texts: list[str]) -> None:
@@ -186,8 +214,15 @@ def test_empty_text_is_refused(texts: list[str]) -> None:
 
 
 def test_unknown_model_is_refused(texts: list[str]) -> None:
-    with pytest.raises(InputError, match=r"`model` must be one of bpe, word, got 'wordpiece'\."):
+    with pytest.raises(
+        InputError, match=r"`model` must be one of bpe, unigram, word, got 'wordpiece'\."
+    ):
         train_tokenizer(texts, model="wordpiece")
+
+
+def test_unknown_normal_form_is_refused(texts: list[str]) -> None:
+    with pytest.raises(InputError, match=r"`normalization` must be one of nfc, nfkc, got 'nfd'\."):
+        train_tokenizer(texts, normalization="nfd")
 
 
 @pytest.mark.parametrize("name", ["min_frequency", "limit_alphabet", "model_max_length"])

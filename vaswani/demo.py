@@ -16,10 +16,11 @@ from typing import Any
 
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
+from vaswani.data_arguments import DataArguments
 from vaswani.demo_corpus import DemoPair, generate, word_by_word
 from vaswani.evaluation import corpus_scores
 from vaswani.plotting import attention_figure, read_attention, save_figure
-from vaswani.run_settings import DataArguments, ModelArguments
+from vaswani.run_settings import ModelArguments
 from vaswani.training_arguments import VaswaniTrainingArguments
 from vaswani.training_run import run_training
 from vaswani.translation import Translator

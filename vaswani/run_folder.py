@@ -19,11 +19,12 @@ from typing import Any
 import yaml
 from transformers.trainer import TRAINING_ARGS_NAME
 
+from vaswani.data_arguments import DataArguments
 from vaswani.errors import InputError
 from vaswani.hub import write_model_card
 from vaswani.output_folder import check_free
 from vaswani.preset_settings import PAPER_SETTINGS
-from vaswani.run_settings import DataArguments, ModelArguments
+from vaswani.run_settings import ModelArguments
 from vaswani.training import VaswaniTrainer
 from vaswani.training_arguments import VaswaniTrainingArguments
 

@@ -11,10 +11,15 @@ ids stand in `target_tokenizer.json`, which `tokenizer_config.json` names.
 Three laws hold for a trained tokenizer, for every `text` of valid Unicode; with separate
 vocabularies, for each side:
 
-- `decode(encode(text), skip_special_tokens=True)` is the normal form C (NFC) of `text`.
+- `decode(encode(text), skip_special_tokens=True)` is the normal form of `text` that `normalization`
+  tells: NFC, unless NFKC was asked for in training.
 - No text yields a control id (`<pad>` 0, `<s>` 1, `</s>` 2, `<unk>` 3): typed by a user, they are
-  text like any other. `split_special_tokens=False` in a call lifts this for that call.
+  text like any other, and so are control tokens that were added, such as `<2de>`.
+  `split_special_tokens=False` in a call lifts this for that call.
 - No text yields `<unk>`: characters outside the vocabulary become the ids of their UTF-8 bytes.
+
+What is no valid Unicode, a lone surrogate, is refused wherever a text or a token comes in. Decoding
+gives U+FFFD for bytes that spell no character.
 
 Of a vocabulary of whole words the first and the third cannot hold: decoding gives the words in
 lower case, with spaces of its own, and a word outside the vocabulary becomes `<unk>`, which stays
@@ -27,7 +32,7 @@ import copy
 import json
 from typing import Any
 
-from tokenizers import Tokenizer, models
+from tokenizers import AddedToken, Tokenizer, models
 from transformers import BatchEncoding, PreTrainedTokenizerFast
 
 TARGET_FILE = "target_tokenizer.json"
@@ -75,6 +80,16 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
     def target_tokenizer(self) -> VaswaniTokenizer:
         """The tokenizer of the target side: this one where the vocabulary is shared."""
         return self if self._target is None else self._target
+
+    @property
+    def normalization(self) -> str | None:
+        """The normal form of the source side's texts, "nfc" or "nfkc"; `None` if there is none."""
+        normalizer = self.backend_tokenizer.normalizer
+        steps = json.loads(normalizer.__getstate__()) if normalizer else {}
+        kinds = [
+            step["type"].lower() for step in steps.get("normalizers", [steps] if steps else [])
+        ]
+        return next((kind for kind in kinds if kind in ("nfc", "nfkc")), None)
 
     @property
     def target_vocab_size(self) -> int:
@@ -135,10 +150,7 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
             given = [*args, kwargs.get("text"), kwargs.get("text_pair")]
             if (surrogate := _find_surrogate(given)) is None:
                 raise
-            raise ValueError(
-                f"`text` must be valid Unicode, got the lone surrogate U+{ord(surrogate):04X}. "
-                'Replace it first: text.encode("utf-8", "replace").decode("utf-8").'
-            ) from None
+            raise _surrogate_error("text", surrogate) from None
 
     # Ids to text
 
@@ -150,12 +162,15 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
         *,
         side: str = "target",
         **kwargs: Any,
-    ) -> str:
-        """Decodes one sequence; all ways of decoding of the base class come here."""
+    ) -> Any:
+        """Decodes one sequence or each of nested ones; all ways of decoding come here."""
         owner = self._side(side)
         if isinstance(token_ids, dict):
             token_ids = token_ids["input_ids"]
         ids = [token_ids] if isinstance(token_ids, int) else token_ids
+        if len(ids) and isinstance(ids[0], (list, tuple)):
+            kwargs |= {"clean_up_tokenization_spaces": clean_up_tokenization_spaces, "side": side}
+            return [self._decode(part, skip_special_tokens, **kwargs) for part in ids]
         left_out = {_IGNORED_LABEL}
         if skip_special_tokens and isinstance(owner.backend_tokenizer.model, models.WordLevel):
             # An unknown word is a gap in the text, and a gap should be seen.
@@ -190,7 +205,7 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
         """Adds tokens to the vocabulary, of the side that must be named where there are two.
 
         Raises:
-            ValueError: if `side` is missing where it is needed.
+            ValueError: if `side` is missing where it is needed, or a token is no valid Unicode.
         """
         if side is None and self.separate_vocabularies:
             raise ValueError(
@@ -200,14 +215,42 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
         add = super().add_tokens if owner is self else owner.add_tokens
         return add(new_tokens, special_tokens)
 
-    def add_special_tokens(self, *args: Any, **kwargs: Any) -> int:
+    def add_special_tokens(
+        self, special_tokens_dict: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> int:
         """Adds control tokens as the base class does.
 
         Raises:
-            ValueError: if each side has a vocabulary of its own.
+            ValueError: if each side has a vocabulary of its own, or a token is no valid Unicode.
         """
         self._refuse_two_sides("get control tokens")
-        return super().add_special_tokens(*args, **kwargs)
+        if (surrogate := _find_surrogate([*special_tokens_dict.values()])) is not None:
+            raise _surrogate_error("special_tokens_dict", surrogate)
+        return super().add_special_tokens(special_tokens_dict, *args, **kwargs)
+
+    def _add_tokens(self, new_tokens: Any, special_tokens: bool = False) -> int:
+        """Adds tokens as the base class does, and has control tokens found in the normal form.
+
+        Found before, each would make a text of what follows it, and texts that begin with a space
+        get one more.
+        """
+        tokens: list[str | AddedToken] = []
+        for token in new_tokens:
+            if (surrogate := _find_surrogate(token)) is not None:
+                raise _surrogate_error("new_tokens", surrogate)
+            if not isinstance(token, AddedToken):
+                token = AddedToken(token, normalized=True, special=special_tokens)
+            elif token.special or special_tokens:
+                token = AddedToken(
+                    token.content,
+                    single_word=token.single_word,
+                    lstrip=token.lstrip,
+                    rstrip=token.rstrip,
+                    normalized=True,
+                    special=True,
+                )
+            tokens.append(token)
+        return super()._add_tokens(tokens, special_tokens)
 
     def train_new_from_iterator(self, *args: Any, **kwargs: Any) -> VaswaniTokenizer:
         """Trains anew with the same steps, and keeps the 256 bytes, which the base class drops.
@@ -225,6 +268,7 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
         trained = super().train_new_from_iterator(*args, **kwargs)
         # The base class made the bytes tokens to be found in text; here they only spell characters.
         state = json.loads(trained.backend_tokenizer.to_str())
+        state["model"]["byte_fallback"] = True
         state["added_tokens"] = [
             token for token in state["added_tokens"] if token["content"] not in byte_tokens
         ]
@@ -305,6 +349,13 @@ class VaswaniTokenizer(PreTrainedTokenizerFast):
 def target_side(tokenizer: Any) -> Any:
     """The tokenizer of the target side: of another class than ours, the tokenizer itself."""
     return getattr(tokenizer, "target_tokenizer", tokenizer)
+
+
+def _surrogate_error(name: str, surrogate: str) -> ValueError:
+    return ValueError(
+        f"`{name}` must be valid Unicode, got the lone surrogate U+{ord(surrogate):04X}. "
+        'Replace it first: text.encode("utf-8", "replace").decode("utf-8").'
+    )
 
 
 def _find_surrogate(text: Any) -> str | None:

@@ -24,8 +24,8 @@ from vaswani.corpus_readers import Pairs
 from vaswani.corpus_splits import hold_out
 from vaswani.corpus_store import PairBlocks, StoredCorpus, StoredPairs, store_corpus
 from vaswani.data import ReadReport, check_words, corpus_of, is_on_hub, read_pairs, read_texts
+from vaswani.data_arguments import DataArguments
 from vaswani.errors import InputError
-from vaswani.run_settings import DataArguments
 from vaswani.tokenization_vaswani import target_side
 from vaswani.training_arguments import VaswaniTrainingArguments
 from vaswani.training_data import CorpusShare, TokenizedPairs

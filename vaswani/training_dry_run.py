@@ -8,9 +8,10 @@ from typing import Any
 
 from vaswani.configuration_vaswani import VaswaniConfig
 from vaswani.data import corpus_of, is_on_hub
+from vaswani.data_arguments import DataArguments
 from vaswani.generation_vaswani import paper_generation_config
 from vaswani.modeling_vaswani import VaswaniForConditionalGeneration
-from vaswani.run_settings import DataArguments, ModelArguments, config_overrides
+from vaswani.run_settings import ModelArguments, config_overrides
 from vaswani.training_arguments import VaswaniTrainingArguments
 from vaswani.training_cost import CorpusCounts
 from vaswani.training_data import TokenizedPairs

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from vaswani.configuration_vaswani import VaswaniConfig
+from vaswani.data_arguments import DataArguments
 from vaswani.optimization import inverse_sqrt_rate
 from vaswani.paper_results import TABLE_2, TABLE_3
 from vaswani.parameter_counts import ParameterCounts, count_parameters
-from vaswani.run_settings import DataArguments, ModelArguments
+from vaswani.run_settings import ModelArguments
 from vaswani.training_arguments import VaswaniTrainingArguments
 from vaswani.training_checkpoints import (
     missing_checkpoints,

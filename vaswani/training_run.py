@@ -11,6 +11,7 @@ files in the folder (`run_folder`).
 import logging
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import transformers
 from transformers import set_seed
 
 from vaswani.configuration_vaswani import VaswaniConfig
+from vaswani.data_arguments import DataArguments
 from vaswani.errors import InputError
 from vaswani.evaluation import check_spaced_language
 from vaswani.model_folder import open_model, open_tokenizer
@@ -29,12 +31,7 @@ from vaswani.run_folder import (
     write_results,
     write_test_results,
 )
-from vaswani.run_settings import (
-    DataArguments,
-    ModelArguments,
-    check_trainable,
-    config_overrides,
-)
+from vaswani.run_settings import ModelArguments, check_trainable, config_overrides
 from vaswani.tokenization_vaswani import VaswaniTokenizer
 from vaswani.training import VaswaniTrainer, VaswaniTrainingArguments, check_savable
 from vaswani.training_checkpoints import missing_checkpoints
@@ -48,6 +45,7 @@ from vaswani.training_corpus import (
 from vaswani.training_data import TokenizedPairs
 from vaswani.training_dry_run import print_plan
 from vaswani.training_plan import stopping_rule, update_content
+from vaswani.training_segmentation import ResegmentedPairs, check_merges
 from vaswani.training_streaming import StreamedPairs
 from vaswani.training_updates import update_sampler
 from vaswani.training_vocabulary import (
@@ -115,7 +113,8 @@ def run_training(
 
     if args.should_save:
         claim_output(output, model_arguments, data_arguments, args)
-    datasets = {"train_dataset": train, "eval_dataset": validation}
+    rows = _rows(train, tokenizer, model_arguments, data_arguments, limit)
+    datasets = {"train_dataset": rows, "eval_dataset": validation}
     log = output / "log.jsonl"
     trainer = VaswaniTrainer(model, args, processing_class=tokenizer, log_file=log, **datasets)
     trainer.clock.started = started
@@ -184,6 +183,8 @@ def _given_parts(
         if arguments.tokenizer is None:
             return None, None
         tokenizer = open_tokenizer(arguments.tokenizer)
+        if arguments.bpe_dropout:
+            check_merges(tokenizer)
         # What the tables cannot hold shows without reading the corpus.
         config = VaswaniConfig.from_preset(
             arguments.preset or "base", **{**table_settings(tokenizer), **overrides}
@@ -195,6 +196,8 @@ def _given_parts(
     if arguments.tokenizer is not None:
         tokenizer = open_tokenizer(arguments.tokenizer)
         check_tokenizer_fits(tokenizer, model.config)
+    if arguments.bpe_dropout:
+        check_merges(tokenizer)
     if overrides:
         model = VaswaniForConditionalGeneration.from_pretrained(arguments.model, **overrides)
     return model, tokenizer
@@ -213,6 +216,26 @@ def _new_model(
     # Same seed, same initial weights.
     set_seed(seed)
     return VaswaniForConditionalGeneration(config)
+
+
+def _rows(
+    train: TokenizedPairs | StreamedPairs,
+    tokenizer: Any,
+    model_arguments: ModelArguments,
+    data_arguments: DataArguments,
+    limit: int | None,
+) -> TokenizedPairs | StreamedPairs:
+    """The training pairs as they are read: as encoded, or with merges left out."""
+    if not model_arguments.bpe_dropout:
+        return train
+    most = data_arguments.max_tokens if limit is None else min(limit, data_arguments.max_tokens)
+    resegmented = partial(
+        ResegmentedPairs, tokenizer=tokenizer, dropout=model_arguments.bpe_dropout, most_tokens=most
+    )
+    if isinstance(train, TokenizedPairs):
+        return resegmented(train)
+    train.as_read = resegmented
+    return train
 
 
 def _report(

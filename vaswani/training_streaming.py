@@ -23,8 +23,8 @@ from vaswani.corpus_ids import IdLists, encoded_blocks
 from vaswani.corpus_readers import Pairs
 from vaswani.corpus_store import PairBlocks
 from vaswani.data import ReadReport, check_words, corpus_of, read_pairs
+from vaswani.data_arguments import DataArguments
 from vaswani.errors import InputError
-from vaswani.run_settings import DataArguments
 from vaswani.training_arguments import VaswaniTrainingArguments
 from vaswani.training_data import TokenizedPairs
 from vaswani.training_updates import micro_batches, updates_seed
@@ -143,6 +143,8 @@ class StreamedPairs(IterableDataset):
     ) -> None:
         self.stream, self._tokenizer, self._args = stream, tokenizer, args
         self._max_tokens, self._cut = max_tokens, cut
+        self.as_read: Callable[[TokenizedPairs], TokenizedPairs] | None = None
+        """Makes of a buffer what its rows are read from, such as pairs with BPE-dropout."""
         self.passes = 0
         """Whole passes of the latest iteration."""
         self._told = False
@@ -158,9 +160,10 @@ class StreamedPairs(IterableDataset):
                 seed=seed,
             )
             sampler.set_epoch(place)
+            read = buffer if self.as_read is None else self.as_read(buffer)
             for rows in sampler:
                 if number % world == rank:
-                    yield [buffer[row] for row in rows]
+                    yield [read[row] for row in rows]
                 number += 1
 
     def _buffers(self, seed: int) -> Iterator[TokenizedPairs]:

@@ -22,6 +22,11 @@ from vaswani.vocabulary import train_tokenizer, train_tokenizer_pair
 # Merges that occur often enough to be learnt; the paper's 37,000 fit millions of pairs.
 _SIZES_BY_PAIRS = ((50_000, 4000), (300_000, 8000), (1_000_000, 16_000))
 _LARGEST_SIZE = 37_000
+_KINDS = {
+    "bpe": "byte-pair encoding",
+    "unigram": "pieces of a unigram model",
+    "word": "whole words",
+}
 # What transformers sets from a tokenizer when training begins.
 _ALIGNED_IDS = ("pad_token_id", "bos_token_id", "eos_token_id")
 
@@ -35,22 +40,34 @@ def new_tokenizer(
     model = arguments.vocabulary_model
     size = arguments.vocabulary_size
     if size is None:
-        # Only merges have to be chosen by the size of the corpus; words choose themselves.
+        # Only parts of words have to be chosen by the size of the corpus; words choose themselves.
         by_pairs = (size for most, size in _SIZES_BY_PAIRS if len(pairs) <= most)
         size = _LARGEST_SIZE if model == "word" else next(by_pairs, _LARGEST_SIZE)
-    kind = "whole words" if model == "word" else "byte-pair encoding"
+    chosen = ""
+    if arguments.vocabulary_size is None and size < _LARGEST_SIZE:
+        chosen = (
+            f" ({_LARGEST_SIZE:,} are for more than {_SIZES_BY_PAIRS[-1][0]:,} pairs; "
+            "`--vocabulary-size` sets the number)"
+        )
+    kind = _KINDS[model]
+    form = arguments.normalization
     if not arguments.separate_vocabularies:
-        say(f"Training a shared vocabulary of {kind}, at most {size:,} entries.")
-        return train_tokenizer(pairs.texts, vocab_size=size, model=model)
+        say(f"Training a shared vocabulary of {kind}, at most {size:,} entries{chosen}.")
+        return train_tokenizer(pairs.texts, vocab_size=size, model=model, normalization=form)
     target_size = arguments.target_vocabulary_size
     if target_size is None:
         target_size = size
     say(
         f"Training a vocabulary of {kind} for each side, at most {size:,} source and "
-        f"{target_size:,} target entries."
+        f"{target_size:,} target entries{chosen}."
     )
     return train_tokenizer_pair(
-        pairs.sources, pairs.targets, vocab_size=size, target_vocab_size=target_size, model=model
+        pairs.sources,
+        pairs.targets,
+        vocab_size=size,
+        target_vocab_size=target_size,
+        model=model,
+        normalization=form,
     )
 
 

@@ -1,68 +1,37 @@
 """Trains the vocabulary of a tokenizer: one for source and target together, or one for each.
 
-    train_tokenizer          one vocabulary; byte-pair encoding as in section 5.1, or whole words
+    train_tokenizer          one vocabulary; byte-pair encoding as in section 5.1, or another model
     train_tokenizer_pair     one for each side, in one tokenizer
     pair_tokenizers          the same from two finished tokenizers, of whatever kind
-    SPECIAL_TOKENS           ids 0 to 3; in byte-pair encoding the 256 bytes follow, then
-                             characters, then merges
+    SPECIAL_TOKENS           ids 0 to 3; where entries are parts of words the 256 bytes follow, then
+                             characters, then longer pieces
 
-Words are the business of `word_vocabulary`. How byte-pair encoding makes pieces of a text, and why
-decoding gives the text back exactly:
-
-1. NFC, and one more space where the text starts with one.
-2. One space goes before a text that does not start with one. So the first word is the same token as
-   in the middle of a sentence, and exactly one space is ours: the decoder takes it off again.
-3. The text is cut into words, single digits, runs of punctuation and white space, each with the
-   space before it. No piece holds both punctuation and letters or digits. Merges stay inside
-   pieces, hence none can spell `</s>` or a byte such as `<0x41>`, whatever the training text holds.
-4. Byte-pair encoding inside each piece; characters outside the vocabulary become bytes.
+Each model is the business of a module: `bpe_vocabulary`, `unigram_vocabulary`, `word_vocabulary`.
+How the first two make pieces of a text, and why decoding gives it back, is in `subword_pieces`.
 """
 
-import json
 import logging
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from typing import Any
 
-from tokenizers import (
-    AddedToken,
-    Regex,
-    Tokenizer,
-    decoders,
-    models,
-    normalizers,
-    pre_tokenizers,
-    processors,
-    trainers,
-)
+from tokenizers import AddedToken, Tokenizer, processors
 
+from vaswani.bpe_vocabulary import train_bpe
 from vaswani.errors import InputError
+from vaswani.subword_pieces import BYTE_TOKENS, NORMAL_FORMS, choose_alphabet
 from vaswani.tokenization_vaswani import VaswaniTokenizer
+from vaswani.unigram_vocabulary import train_unigram
 from vaswani.word_vocabulary import train_words
 
 SPECIAL_TOKENS = ("<pad>", "<s>", "</s>", "<unk>")
 """Other write-ups call the second and the third `<bos>` and `<eos>`."""
-VOCABULARY_MODELS = ("bpe", "word")
+VOCABULARY_MODELS = ("bpe", "unigram", "word")
+NORMALIZATIONS = tuple(NORMAL_FORMS)
 
-_BYTE_TOKENS = tuple(f"<0x{byte:02X}>" for byte in range(256))
-_RESERVED = len(SPECIAL_TOKENS) + len(_BYTE_TOKENS)
-
-# A word, one digit, a run of punctuation, white space short of the next piece's own space.
-# No-break spaces join the punctuation that they belong to in French, but never a word or a number.
-_PIECES = (
-    r" ?[\p{L}\p{M}]+"
-    r"| ?\p{N}"
-    r"|[ \u00A0\u202F]?[^\s\p{L}\p{M}\p{N}]+"
-    r"|\s+(?!\S)"
-    r"|\s+"
-)
-
-# Control, surrogate, private-use and unassigned characters never earn a row of their own.
-_NO_CHARACTERS = {"Cc", "Cs", "Co", "Cn"}
-
-_TEXTS_AT_ONCE = 1000
-_MIN_FREQUENCIES = {"bpe": 10, "word": 2}
+_RESERVED = len(SPECIAL_TOKENS) + len(BYTE_TOKENS)
+_MIN_FREQUENCIES = {"bpe": 10, "unigram": 10, "word": 2}
 
 logger = logging.getLogger(__name__)
 
@@ -72,31 +41,40 @@ def train_tokenizer(
     *,
     vocab_size: int = 37000,
     model: str = "bpe",
+    normalization: str = "nfc",
     min_frequency: int | None = None,
     limit_alphabet: int | None = None,
     model_max_length: int = 1024,
 ) -> VaswaniTokenizer:
     """Trains a tokenizer on texts; the same texts and settings give the same files, byte for byte.
 
+    Of a unigram model alone that cannot be promised: see `unigram_vocabulary`.
+
     Source: Section 5.1 (byte-pair encoding, about 37,000 entries shared by source and target).
 
     Args:
-        texts: sentences of both sides. They are read twice; an iterator is put into a list first.
+        texts: sentences of both sides. They are read more than once; an iterator is put into a list
+            first.
         vocab_size: entries at most. Small corpora give fewer, with a notice in the log.
-        model: `"bpe"`, byte-pair encoding, which spells every text; or `"word"`, whole words in
-            lower case with punctuation split off, where a rare word becomes `<unk>` and decoding
-            loses case and spaces (see `word_vocabulary`).
-        min_frequency: how often a character or a merge, or a word, must be seen to become an entry;
-            one seen less would hardly be trained. `None` means 10 for `"bpe"`, 2 for `"word"`.
+        model: `"bpe"`, byte-pair encoding, or `"unigram"`, which both spell every text; or
+            `"word"`, whole words in lower case with punctuation split off, where a rare word
+            becomes `<unk>` and decoding loses case and spaces (see `word_vocabulary`).
+        normalization: the normal form that texts are put into first and come back in: `"nfc"`,
+            which only composes accents, or `"nfkc"`, which also replaces ligatures, full-width
+            characters, no-break spaces and the like by plain ones. It is a part of the files.
+        min_frequency: how often a character or a longer piece, or a word, must be seen to become an
+            entry; one seen less would hardly be trained. `None` means 2 for `"word"`, else 10.
         limit_alphabet: characters at most, the most frequent first; the others are spelt in bytes.
-            `None` means a quarter of `vocab_size`. Only for `"bpe"`.
+            `None` means a quarter of `vocab_size`. Not for `"word"`.
         model_max_length: length in tokens to which `truncation=True` cuts, end token included.
 
     Raises:
         InputError: if there is no text, a text is no valid Unicode, no word is frequent enough, or
             a setting is out of range.
     """
-    _check_settings(vocab_size, model, min_frequency, limit_alphabet, model_max_length)
+    _check_settings(vocab_size, model, normalization, min_frequency, limit_alphabet)
+    if model_max_length < 1:
+        raise InputError(f"`model_max_length` must be at least 1, got {model_max_length}.")
     if min_frequency is None:
         min_frequency = _MIN_FREQUENCIES[model]
     if isinstance(texts, (str, bytes)):
@@ -105,16 +83,16 @@ def train_tokenizer(
         )
     if isinstance(texts, Iterator):
         texts = list(texts)
-    characters = _count_characters(texts)
+    characters = _count_characters(texts, normalization)
+    settings: dict[str, Any] = {
+        "normalization": normalization,
+        "special_tokens": SPECIAL_TOKENS,
+        "vocab_size": vocab_size,
+        "min_frequency": min_frequency,
+    }
     if model == "word":
-        words = train_words(
-            texts,
-            special_tokens=SPECIAL_TOKENS,
-            vocab_size=vocab_size,
-            min_frequency=min_frequency,
-        )
-        return _wrap(words, model_max_length=model_max_length)
-    alphabet = _choose_alphabet(
+        return _wrap(train_words(texts, **settings), model_max_length=model_max_length)
+    alphabet = choose_alphabet(
         characters,
         min_frequency=min_frequency,
         limit=vocab_size // 4 if limit_alphabet is None else limit_alphabet,
@@ -123,11 +101,11 @@ def train_tokenizer(
     if vocab_size < needed:
         raise InputError(
             f"`vocab_size` must be at least {needed} for this text ({len(SPECIAL_TOKENS)} control "
-            f"tokens, {len(_BYTE_TOKENS)} bytes, {len(alphabet)} characters), got {vocab_size}. "
+            f"tokens, {len(BYTE_TOKENS)} bytes, {len(alphabet)} characters), got {vocab_size}. "
             "Raise it or lower `limit_alphabet`."
         )
-    bpe = _train_bpe(texts, alphabet, vocab_size=vocab_size, min_frequency=min_frequency)
-    tokenizer = _wrap(_pipeline(bpe), model_max_length=model_max_length)
+    train = train_bpe if model == "bpe" else train_unigram
+    tokenizer = _wrap(train(texts, alphabet, **settings), model_max_length=model_max_length)
     size = len(tokenizer)
     if size < vocab_size:
         logger.warning(
@@ -147,6 +125,7 @@ def train_tokenizer_pair(
     vocab_size: int = 37000,
     target_vocab_size: int | None = None,
     model: str = "bpe",
+    normalization: str = "nfc",
     min_frequency: int | None = None,
     limit_alphabet: int | None = None,
     model_max_length: int = 1024,
@@ -173,6 +152,7 @@ def train_tokenizer_pair(
                 texts,
                 vocab_size=size,
                 model=model,
+                normalization=normalization,
                 min_frequency=min_frequency,
                 limit_alphabet=limit_alphabet,
                 model_max_length=model_max_length,
@@ -200,24 +180,24 @@ def pair_tokenizers(source: VaswaniTokenizer, target: VaswaniTokenizer) -> Vaswa
 def _check_settings(
     vocab_size: int,
     model: str,
+    normalization: str,
     min_frequency: int | None,
     limit_alphabet: int | None,
-    model_max_length: int,
 ) -> None:
-    if model not in VOCABULARY_MODELS:
-        raise InputError(f"`model` must be one of {', '.join(VOCABULARY_MODELS)}, got {model!r}.")
+    for name, value, allowed in (
+        ("model", model, VOCABULARY_MODELS),
+        ("normalization", normalization, NORMALIZATIONS),
+    ):
+        if value not in allowed:
+            raise InputError(f"`{name}` must be one of {', '.join(allowed)}, got {value!r}.")
     if model == "word" and limit_alphabet is not None:
         raise InputError(
             f"`limit_alphabet` must be left out with `model` 'word', got {limit_alphabet}: "
             "no entry is a part of a word."
         )
-    for name, value in (
-        ("min_frequency", min_frequency),
-        ("limit_alphabet", limit_alphabet),
-        ("model_max_length", model_max_length),
-    ):
-        if value is not None and value < 1:
-            raise InputError(f"`{name}` must be at least 1, got {value}.")
+    for name, count in (("min_frequency", min_frequency), ("limit_alphabet", limit_alphabet)):
+        if count is not None and count < 1:
+            raise InputError(f"`{name}` must be at least 1, got {count}.")
     check_vocab_size(vocab_size, model=model)
 
 
@@ -225,8 +205,8 @@ def check_vocab_size(vocab_size: int, *, model: str = "bpe", name: str = "vocab_
     """Raises InputError if control tokens, and bytes where there are any, fill the vocabulary."""
     parts = f"{len(SPECIAL_TOKENS)} control tokens"
     reserved = len(SPECIAL_TOKENS)
-    if model == "bpe":
-        parts += f" and {len(_BYTE_TOKENS)} bytes"
+    if model != "word":
+        parts += f" and {len(BYTE_TOKENS)} bytes"
         reserved = _RESERVED
     if vocab_size <= reserved:
         raise InputError(f"`{name}` must be more than {reserved} ({parts}), got {vocab_size}.")
@@ -234,7 +214,7 @@ def check_vocab_size(vocab_size: int, *, model: str = "bpe", name: str = "vocab_
 
 def _wrap(backend: Tokenizer, *, model_max_length: int) -> VaswaniTokenizer:
     """The tokenizer around a trained backend: control tokens and the end token."""
-    backend.add_special_tokens([AddedToken(token, normalized=False) for token in SPECIAL_TOKENS])
+    backend.add_special_tokens([AddedToken(token, normalized=True) for token in SPECIAL_TOKENS])
     end = SPECIAL_TOKENS[2]
     backend.post_processor = processors.TemplateProcessing(
         single=f"$A {end}",
@@ -255,12 +235,13 @@ def _wrap(backend: Tokenizer, *, model_max_length: int) -> VaswaniTokenizer:
     )
 
 
-def _count_characters(texts: Iterable[str]) -> Counter[str]:
+def _count_characters(texts: Iterable[str], normalization: str) -> Counter[str]:
+    form: Any = normalization.upper()
     counts: Counter[str] = Counter()
     for number, text in enumerate(texts, start=1):
         if not isinstance(text, str):
             raise InputError(f"`texts` must hold str, got {type(text).__name__} as text {number}.")
-        counts.update(unicodedata.normalize("NFC", text))
+        counts.update(unicodedata.normalize(form, text))
     if any("\ud800" <= char <= "\udfff" for char in counts):
         number, text = next(
             (number, text)
@@ -273,69 +254,3 @@ def _count_characters(texts: Iterable[str]) -> Counter[str]:
     if not any(not char.isspace() for char in counts):
         raise InputError("`texts` must hold text to train on, got no text.")
     return counts
-
-
-def _choose_alphabet(counts: Counter[str], *, min_frequency: int, limit: int) -> list[str]:
-    """The characters that get an entry, by code point; the space always does."""
-    # The library has a limit of its own, but breaks ties between rare characters at random.
-    frequent = sorted(
-        (
-            char
-            for char, count in counts.items()
-            if char != " "
-            and count >= min_frequency
-            and unicodedata.category(char) not in _NO_CHARACTERS
-        ),
-        key=lambda char: (-counts[char], char),
-    )
-    return sorted([" ", *islice(frequent, limit - 1)])
-
-
-def _train_bpe(
-    texts: Iterable[str], alphabet: list[str], *, vocab_size: int, min_frequency: int
-) -> models.BPE:
-    """A byte-pair model whose first ids are the control tokens and the bytes."""
-    trained = _pipeline(models.BPE())
-    trained.train_from_iterator(
-        _batches(texts),
-        trainers.BpeTrainer(
-            vocab_size=vocab_size,
-            min_frequency=min_frequency,
-            special_tokens=[*SPECIAL_TOKENS, *_BYTE_TOKENS],
-            initial_alphabet=alphabet,
-            limit_alphabet=len(alphabet),
-            show_progress=False,
-        ),
-    )
-    # A model of its own, because the trainer also marks the bytes as tokens to be found in text.
-    state = json.loads(trained.to_str())["model"]
-    merges = [(left, right) for left, right in state["merges"]]
-    reserved = {*SPECIAL_TOKENS, *_BYTE_TOKENS}
-    assert not any(left + right in reserved for left, right in merges)
-    return models.BPE(
-        vocab=state["vocab"], merges=merges, byte_fallback=True, unk_token=SPECIAL_TOKENS[3]
-    )
-
-
-def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Lists of texts: the library takes its lock once per item that it is handed."""
-    iterator = iter(texts)
-    while batch := list(islice(iterator, _TEXTS_AT_ONCE)):
-        yield batch
-
-
-def _pipeline(model: models.BPE) -> Tokenizer:
-    """A tokenizer of the library with this model and the steps of the module docstring."""
-    backend = Tokenizer(model)
-    backend.normalizer = normalizers.Sequence(
-        [normalizers.NFC(), normalizers.Replace(Regex(r"\A "), "  ")]
-    )
-    # Not normalizers.Prepend: it runs again on what follows an added token, and puts a space there.
-    first_space = pre_tokenizers.Metaspace(replacement=" ", prepend_scheme="first", split=False)
-    backend.pre_tokenizer = pre_tokenizers.Sequence(
-        [first_space, pre_tokenizers.Split(Regex(_PIECES), "isolated")]
-    )
-    backend.decoder = decoders.Sequence(
-        [decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
-    )
-    return backend

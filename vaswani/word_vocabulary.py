@@ -4,7 +4,7 @@
 
 How a text becomes words:
 
-1. NFC and lower case.
+1. NFC, or NFKC where that was asked for, and lower case.
 2. White space parts words and is dropped. A word is a run of letters, marks and digits; an
    apostrophe or a hyphen between two of them stays inside ("don't", "peut-être"). Every other
    character is a word of its own. Hence no word can spell `</s>`, whatever text it is trained on.
@@ -21,6 +21,7 @@ from collections.abc import Iterable, Sequence
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from vaswani.errors import InputError
+from vaswani.subword_pieces import NORMAL_FORMS
 
 _WORDS = (
     r"[\p{L}\p{M}\p{N}]+(?:['\u2019\u2010-][\p{L}\p{M}\p{N}]+)*"  # letters, with ' or - between
@@ -33,12 +34,18 @@ logger = logging.getLogger(__name__)
 
 
 def train_words(
-    texts: Iterable[str], *, special_tokens: Sequence[str], vocab_size: int, min_frequency: int
+    texts: Iterable[str],
+    *,
+    normalization: str,
+    special_tokens: Sequence[str],
+    vocab_size: int,
+    min_frequency: int,
 ) -> Tokenizer:
     """A backend for the most frequent words of texts; equally frequent ones by code point.
 
     Args:
         texts: of valid Unicode.
+        normalization: the normal form, a key of `NORMAL_FORMS`.
         special_tokens: entries that take the first ids; the last one is the unknown token.
         vocab_size: entries at most, with the special tokens.
         min_frequency: how often a word must be seen to become an entry.
@@ -46,7 +53,7 @@ def train_words(
     Raises:
         InputError: if no word is frequent enough.
     """
-    backend = _pipeline(models.WordLevel({}, special_tokens[-1]))
+    backend = _pipeline(models.WordLevel({}, special_tokens[-1]), normalization)
     counts: Counter[str] = Counter()
     for text in texts:
         normal = backend.normalizer.normalize_str(text)
@@ -71,15 +78,16 @@ def train_words(
             special_tokens[-1],
         )
     entries = {token: number for number, token in enumerate([*special_tokens, *kept])}
-    return _pipeline(models.WordLevel(entries, special_tokens[-1]))
+    return _pipeline(models.WordLevel(entries, special_tokens[-1]), normalization)
 
 
-def _pipeline(model: models.WordLevel) -> Tokenizer:
+def _pipeline(model: models.WordLevel, normalization: str) -> Tokenizer:
     """A tokenizer of the library with this model and the steps of the module docstring."""
     backend = Tokenizer(model)
-    # Once more NFC: the lower case of a composed letter need not be composed.
+    normal_form = NORMAL_FORMS[normalization]
+    # Twice: the lower case of a composed letter need not be composed.
     backend.normalizer = normalizers.Sequence(
-        [normalizers.NFC(), normalizers.Lowercase(), normalizers.NFC()]
+        [normal_form(), normalizers.Lowercase(), normal_form()]
     )
     # Inverted: the matches are kept, and the white space between them is what is removed.
     backend.pre_tokenizer = pre_tokenizers.Split(Regex(_WORDS), "removed", invert=True)

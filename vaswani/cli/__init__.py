@@ -32,6 +32,7 @@ COMMANDS = {
     "score": "tell how probable a model finds given translations",
     "average": "average the weights of checkpoints into one model",
     "evaluate": "measure BLEU, chrF and perplexity of a model or of translations",
+    "tokenizer": "train a tokenizer, apply one to lines, or show what one is",
     "presets": "list the models that have a name, every row of the paper's Table 3 among them",
     "corpus": "convert, clean, count and split parallel text; find some in installed packages",
     "plot": "draw attention, positions or the learning rate",
