@@ -74,8 +74,7 @@ class SplitArguments:
 ARGUMENTS = (CorpusArguments, SplitArguments)
 EXAMPLES = """
 vaswani corpus split --data kept.tsv --source en --target de --output-dir splits
-vaswani corpus split --data kept.tsv --source en --target de --output-dir splits \
---validation 0.01 --test 0.01
+vaswani corpus split --data a.tsv --source en --target de --output-dir parts --validation 0.01
 """
 
 

@@ -63,8 +63,8 @@ class StatsArguments:
 ARGUMENTS = (CorpusArguments, StatsArguments)
 EXAMPLES = """
 vaswani corpus stats --data train.tsv.gz --source en --target de
-vaswani corpus stats --data train.tsv.gz --source en --target de --tokenizer runs/en-de \
---plot lengths.png --json stats.json
+vaswani corpus stats --data train.tsv --source en --target de --tokenizer runs/en-de
+vaswani corpus stats --data train.tsv --source en --target de --plot lengths.png --json stats.json
 """
 
 
