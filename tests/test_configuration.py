@@ -116,6 +116,17 @@ def test_a_broken_rule_names_field_rule_value_and_remedy(
     assert "\n" not in str(caught.value.__cause__)
 
 
+def test_padding_beyond_the_other_vocabulary_is_no_warning_of_transformers(monkeypatch) -> None:
+    """An id of the source may exceed every id of the target; any other stray id still warns."""
+    said: list[str] = []
+    monkeypatch.setattr("transformers.configuration_utils.logger.warning_once", said.append)
+    sides = {"encoder_vocab_size": 45, "share_encoder_decoder_embeddings": False}
+    config = tiny_config(**sides, encoder_pad_token_id=44)
+    assert not said and config.encoder_pad_token_id == 44
+    tiny_config(**sides, encoder_pad_token_id=44, mask_token_id=44)
+    assert len(said) == 1 and "mask_token_id must be `None`" in said[0]
+
+
 WRONG_TYPES = [
     {"d_model": "512"},
     {"d_model": 512.0},

@@ -8,6 +8,7 @@ itself.
     presets                          Table 3: names of what `presets_vaswani` holds
 """
 
+import copy
 import difflib
 import math
 import warnings
@@ -228,6 +229,16 @@ class VaswaniConfig(PreTrainedConfig):
         self._check_heads()
         self._check_tables()
         self._check_token_ids()
+
+    def validate_token_ids(self) -> None:
+        """As the parent does, save for the source's padding, which is none of the target's ids.
+
+        Source: transformers compares every `*_token_id` with `vocab_size`, here the target's, and
+        warns. `_check_token_ids` compares this one with the source's vocabulary, and refuses.
+        """
+        without = copy.copy(self)
+        without.encoder_pad_token_id = None
+        PreTrainedConfig.validate_token_ids(without)
 
     def _check_sizes(self) -> None:
         names = (

@@ -17,6 +17,7 @@ from transformers.integrations import get_available_reporting_integrations
 from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
 
 from vaswani.errors import InputError
+from vaswani.inherited_settings import check_followed
 from vaswani.preset_settings import PAPER_SETTINGS, PRESET_SETTINGS
 from vaswani.training_averaging import AveragingArguments
 from vaswani.training_limits import NEVER, check_best_is_saved, check_numbers
@@ -29,7 +30,8 @@ _LOGGING_EXTRAS = {"tensorboard": "tensorboard", "trackio": "trackio"}
 
 @dataclass
 class VaswaniTrainingArguments(AveragingArguments, Seq2SeqTrainingArguments):
-    """Settings of `VaswaniTrainer`; every inherited one works too, unless refused here.
+    """Settings of `VaswaniTrainer`; every inherited one works too, unless refused (see
+    `inherited_settings`).
 
     Fields left `None` take the paper's value; `unset` names them, so that a preset may choose
     better ones (see `fill_unset`).
@@ -222,6 +224,7 @@ class VaswaniTrainingArguments(AveragingArguments, Seq2SeqTrainingArguments):
         for name in self.unset:
             setattr(self, name, PAPER_SETTINGS[name])
         self._check_own_fields()
+        check_followed(self)
         self._check_reports()
         self._settle_length()
         self._settle_evaluation()

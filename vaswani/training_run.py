@@ -22,6 +22,7 @@ from vaswani.configuration_vaswani import VaswaniConfig
 from vaswani.data_arguments import DataArguments
 from vaswani.errors import InputError
 from vaswani.evaluation import check_spaced_language
+from vaswani.inherited_settings import check_of_command
 from vaswani.model_folder import open_model, open_tokenizer
 from vaswani.modeling_vaswani import VaswaniForConditionalGeneration
 from vaswani.run_folder import (
@@ -86,6 +87,7 @@ def run_training(
     started = time.monotonic()
     args = training_arguments
     say = _speaker(args)
+    check_of_command(args)
     output = check_output(args, model_arguments)
     _check_settings(args, data_arguments)
     transformers.utils.logging.disable_progress_bar()
