@@ -86,10 +86,10 @@ def test_what_was_left_out_or_changed_is_told_once(tmp_path: Path, capsys) -> No
     data.write_text("\n".join(lines))
     assert convert("--data", data, "--output", tmp_path / "b.tmx") == 0
     output, errors = capsys.readouterr()
-    assert output == f"{tmp_path}/b.tmx: 1 pairs\n"
+    assert output == f"{tmp_path}/b.tmx: 1 pair\n"
     assert errors.splitlines() == [
         "Reading: 2 pairs; skipped 2 (1 blank, 1 empty source).",
-        "Writing: 1 pairs; skipped 1 (1 control character); changed 1 (1 joined to one line).",
+        "Writing: 1 pair; skipped 1 (1 control character); changed 1 (1 joined to one line).",
     ]
 
 

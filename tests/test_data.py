@@ -187,7 +187,7 @@ def test_what_was_skipped_is_logged_once(write, caplog) -> None:
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
     assert record.getMessage().endswith(
-        "text.tsv: 1 pairs; skipped 4 (2 blank, 1 empty source, 1 without a tab)"
+        "text.tsv: 1 pair; skipped 4 (2 blank, 1 empty source, 1 without a tab)"
     )
 
 

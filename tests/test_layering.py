@@ -1,7 +1,7 @@
 """Who may import whom, what `import vaswani` needs, and how long files may get.
 
 The rule is stated in CONTRIBUTING.md. A module that is not in `EXTRA` may import the Hub files,
-`errors` and third parties.
+`errors`, `wording` and third parties.
 """
 
 import ast
@@ -24,7 +24,7 @@ LIBRARY = sorted(
 HUB_PACKAGES = {"torch", "transformers", "tokenizers", "huggingface_hub"}
 OPTIONAL = "datasets accelerate evaluate sacrebleu sacremoses matplotlib jinja2 tensorboard trackio"
 
-# Besides Hub files and `errors`. A topic that is split keeps its place in the order.
+# Besides Hub files, `errors` and `wording`. A topic that is split keeps its place in the order.
 EXTRA: dict[str, set[str]] = {
     "decoding": {"scoring"},
     "source_pieces": {"placeholders", "sentences"},
@@ -79,6 +79,8 @@ def own_imports(path: Path) -> set[str]:
 
 def may_import(name: str, other: str) -> bool:
     """Whether the library module `name` may import the module `other` of ours."""
+    if other in {"errors", "wording"}:
+        return True
     if name in WHOLE_WAY:
         return other != "cli"
     if name.startswith("demo_"):
@@ -86,8 +88,8 @@ def may_import(name: str, other: str) -> bool:
     if name in TRAINING or name.startswith("training_"):
         return other != "cli" and not other.startswith("demo_")
     if is_corpus(name):
-        return is_corpus(other) or other in {"errors", "output_folder", "vocabulary", *HUB_FILES}
-    return other in {"errors", *HUB_FILES, *EXTRA.get(name, ())}
+        return is_corpus(other) or other in {"output_folder", "vocabulary", *HUB_FILES}
+    return other in {*HUB_FILES, *EXTRA.get(name, ())}
 
 
 def is_corpus(name: str) -> bool:

@@ -223,7 +223,7 @@ def test_checkpoints_are_counted_before_the_run(
 def test_average_of_more_checkpoints_than_there_will_be_is_told(tmp_path) -> None:
     settings: dict[str, Any] = {"max_steps": 50, "save_steps": 20}
     words = words_of(plan_of(tmp_path, average_last=4, **settings))
-    assert "every 20 updates, 3 times" in words
+    assert "every 20 updates; 3 in all" in words
     assert "`average_last` is 4, but the run will write 3 checkpoints: the average is of" in words
     assert "but the run will" not in words_of(plan_of(tmp_path, average_last=3, **settings))
     timed = words_of(plan_of(tmp_path, average_last=20, max_minutes=5))
@@ -233,7 +233,7 @@ def test_average_of_more_checkpoints_than_there_will_be_is_told(tmp_path) -> Non
 def test_passes_are_updates_divided_by_those_of_one(tmp_path) -> None:
     plan = plan_of(tmp_path, max_steps=50)
     assert plan.corpus.updates == 2
-    assert "25.0 passes over the data" in words_of(plan)
+    assert "passes over the data: 25.0" in words_of(plan)
 
 
 def test_run_that_a_clock_ends_has_operations_of_an_update_only(tmp_path) -> None:

@@ -176,5 +176,5 @@ def test_sentence_beyond_the_budget_is_reported_and_trained_on(
     pairs = tokenized([*reversal_pairs(20, longest=3), long])
     with caplog.at_level(logging.WARNING, logger="vaswani"):
         first, _ = seen_in_epochs(tmp_path, pairs, tokens_per_update=30)
-    assert "1 sentences are longer than `tokens_per_update`=30" in caplog.text
+    assert "1 sentence is longer than `tokens_per_update`=30" in caplog.text
     assert tuple(pairs[20]["input_ids"]) in first

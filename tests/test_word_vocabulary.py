@@ -149,7 +149,7 @@ def test_training_anew_gives_words_without_bytes(tokenizer: VaswaniTokenizer) ->
 @pytest.mark.parametrize(
     ("texts", "settings", "message"),
     [
-        (["a b c"], {}, r"`min_frequency` must let some words through, got 2 .* seen 1 times"),
+        (["a b c"], {}, r"`min_frequency` must let some words through, got 2 .* seen 1 time"),
         (["a a"], {"limit_alphabet": 9}, r"`limit_alphabet` must be left out with .* got 9"),
         (["a a"], {"vocab_size": 4}, r"`vocab_size` must be more than 4 \(4 control .*, got 4"),
         ([" "], {}, r"`texts` must hold text to train on"),

@@ -211,9 +211,9 @@ class TokenBudgetBatchSampler(Sampler[list[int]]):
         count = int((longest > self.tokens_per_update).sum())
         if count:
             logger.warning(
-                "%d sentences are longer than `tokens_per_update`=%d (the longest has %d tokens); "
-                "each makes an update of its own. Raise it, or leave such sentences out.",
-                count,
+                "%s longer than `tokens_per_update`=%d (the longest has %d tokens): an update of "
+                "its own for each. Raise it, or leave such sentences out.",
+                "1 sentence is" if count == 1 else f"{count} sentences are",
                 self.tokens_per_update,
                 longest.max(),
             )

@@ -33,6 +33,7 @@ from vaswani.checkpoint_files import (
 from vaswani.errors import InputError
 from vaswani.hub import check_self_contained, write_model_card
 from vaswani.output_folder import check_free, written_aside
+from vaswani.wording import counted
 
 # Says what a folder is the average of; a folder without it is never overwritten.
 RECORD = "averaged.json"
@@ -195,4 +196,4 @@ def _languages(checkpoint: Path) -> dict[str, Any]:
 def _in_words(checkpoints: list[Checkpoint]) -> str:
     if len(checkpoints) == 1:
         return "those of 1 checkpoint"
-    return f"average of {len(checkpoints)} checkpoints"
+    return f"average of {counted(len(checkpoints), 'checkpoint')}"

@@ -26,6 +26,7 @@ from typing import BinaryIO, Literal
 
 from vaswani.compressed_files import opened_for_reading
 from vaswani.errors import InputError
+from vaswani.wording import counted
 
 BadLines = Literal["error", "skip"]
 
@@ -51,13 +52,13 @@ class ReadReport:
     changed: Counter[str] = field(default_factory=Counter)
 
     def __str__(self) -> str:
-        parts = [f"{self.pairs:,} pairs"]
+        parts = [counted(self.pairs, "pair")]
         for verb, counts in (("skipped", self.skipped), ("changed", self.changed)):
             if counts:
                 reasons = ", ".join(f"{count:,} {reason}" for reason, count in counts.items())
                 parts.append(f"{verb} {sum(counts.values()):,} ({reasons})")
         if self.removed_nul:
-            parts.append(f"removed {self.removed_nul:,} NUL characters")
+            parts.append(f"removed {counted(self.removed_nul, 'NUL character')}")
         return "; ".join(parts)
 
 

@@ -9,6 +9,7 @@ import math
 
 from vaswani.training_arguments import EVALUATIONS_OF_A_TIMED_RUN, VaswaniTrainingArguments
 from vaswani.training_limits import NEVER
+from vaswani.wording import counted
 
 
 def planned_updates(args: VaswaniTrainingArguments, updates_of_pass: int | None) -> int | None:
@@ -54,7 +55,7 @@ def missing_checkpoints(args: VaswaniTrainingArguments, updates_of_pass: int | N
     if not args.average_last or planned is None or planned >= args.average_last:
         return ""
     by_time = args.save_steps is not None and args.save_steps >= NEVER
-    written = f"{'about ' if by_time else ''}{planned:,} checkpoint{'' if planned == 1 else 's'}"
+    written = f"{'about ' if by_time else ''}{counted(planned, 'checkpoint')}"
     return (
         f"`average_last` is {args.average_last:,}, but the run will write {written}: the average "
         "is of those. Lower `--save-steps` for more."

@@ -26,6 +26,7 @@ from vaswani.training_checkpoints import (
 )
 from vaswani.training_cost import CorpusCounts, Memory, Operations
 from vaswani.training_limits import NEVER
+from vaswani.wording import counted
 
 _WIDTH = 100
 _MARGIN = 15
@@ -35,20 +36,20 @@ def stopping_rule(args: VaswaniTrainingArguments) -> str:
     """What ends the run, whichever comes first."""
     ends = []
     if args.max_minutes:
-        ends.append(f"{args.max_minutes:g} minutes")
+        ends.append(counted(args.max_minutes, "minute"))
     if 0 < args.max_steps < NEVER:
-        ends.append(f"{args.max_steps:,} updates")
+        ends.append(counted(args.max_steps, "update"))
     elif args.num_train_epochs is not None and args.num_train_epochs < NEVER:
-        ends.append(f"{args.num_train_epochs:g} passes")
+        ends.append(counted(args.num_train_epochs, "pass", "passes"))
     if args.early_stopping_patience:
-        ends.append(f"{args.early_stopping_patience} evaluations without a better score")
+        ends.append(f"{counted(args.early_stopping_patience, 'evaluation')} without a better score")
     return " or ".join(ends)
 
 
 def update_content(args: VaswaniTrainingArguments) -> str:
     """What each update holds, at most."""
     if args.sentences_per_update is not None:
-        return f"{args.sentences_per_update:,} sentence pairs"
+        return counted(args.sentences_per_update, "sentence pair")
     return f"{args.tokens_per_update:,} source and as many target tokens"
 
 
@@ -177,7 +178,7 @@ class TrainingPlan:
         lines = [f"{' and '.join(data.data)}, {data.source} to {data.target}"]
         how = "counted" if corpus.counted else "declared by the recipe, not counted"
         lines.append(
-            f"{corpus.pairs:,} pairs, {corpus.source_tokens:,} source and "
+            f"{counted(corpus.pairs, 'pair')}, {corpus.source_tokens:,} source and "
             f"{corpus.target_tokens:,} target tokens ({how})"
         )
         lines.append(f"pairs with more than {data.max_tokens} tokens on a side are left out")
@@ -216,7 +217,7 @@ class TrainingPlan:
     def _passes(self) -> list[str]:
         if self.updates is None:
             return []
-        return [f"{self.updates / self.corpus.updates:.1f} passes over the data"]
+        return [f"passes over the data: {self.updates / self.corpus.updates:.1f}"]
 
     def _learning_rate(self) -> list[str]:
         args = self.args
@@ -319,12 +320,12 @@ class TrainingPlan:
         if saves == "steps":
             assert args.save_steps is not None
             every = args.save_steps
-            when = f"every {every:,g} updates" if every < NEVER else "at each evaluation"
+            when = f"every {counted(every, 'update')}" if every < NEVER else "at each evaluation"
             if every < NEVER and self.updates:
-                when += f", {planned_checkpoints(args, self.corpus.updates):,} times"
+                when += f"; {planned_checkpoints(args, self.corpus.updates):,} in all"
         lines = [f"{when}; {size:.2f} GB each (weights and Adam's moments)"]
         if args.save_total_limit:
-            lines.append(f"{args.save_total_limit} are kept")
+            lines.append(f"kept: {args.save_total_limit}")
         if args.average_last:
             lines.append(f"the last {args.average_last} are averaged at the end (section 6.1)")
             lines += filter(None, [missing_checkpoints(args, self.corpus.updates)])
@@ -335,8 +336,8 @@ class TrainingPlan:
         evaluates = str(getattr(args.eval_strategy, "value", args.eval_strategy))
         if evaluates == "steps" and args.eval_steps and args.eval_steps < NEVER:
             lines.append(
-                f"evaluation every {args.eval_steps:,g} updates, with "
-                f"{args.eval_sentences:,} greedy translations"
+                f"evaluation every {counted(args.eval_steps, 'update')}, with "
+                f"{counted(args.eval_sentences, 'greedy translation')}"
             )
         return lines
 

@@ -28,6 +28,7 @@ from vaswani.errors import InputError
 from vaswani.training_arguments import VaswaniTrainingArguments
 from vaswani.training_data import TokenizedPairs
 from vaswani.training_updates import micro_batches, updates_seed
+from vaswani.wording import counted
 
 _CHUNK_PAIRS = 2000
 VOCABULARY_PAIRS = 500_000
@@ -186,8 +187,8 @@ class StreamedPairs(IterableDataset):
             if not self._told:
                 self._told = True
                 self.stream.say(
-                    f"A first pass: {pairs:,} pairs, {left_out:,} left out and {shortened:,} cut "
-                    f"for more than {self._max_tokens} tokens on a side."
+                    f"A first pass: {counted(pairs, 'pair')}, {left_out:,} left out and "
+                    f"{shortened:,} cut for more than {self._max_tokens} tokens on a side."
                 )
 
     def _whole_buffers(self, number: int, seed: int) -> Iterator[TokenizedPairs]:

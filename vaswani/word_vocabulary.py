@@ -22,6 +22,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_toke
 
 from vaswani.errors import InputError
 from vaswani.subword_pieces import NORMAL_FORMS
+from vaswani.wording import counted
 
 _WORDS = (
     r"[\p{L}\p{M}\p{N}]+(?:['\u2019\u2010-][\p{L}\p{M}\p{N}]+)*"  # letters, with ' or - between
@@ -62,7 +63,7 @@ def train_words(
     if not frequent:
         raise InputError(
             f"`min_frequency` must let some words through, got {min_frequency} where the most "
-            f"frequent word is seen {max(counts.values(), default=0)} times. Lower it."
+            f"frequent word is seen {counted(max(counts.values(), default=0), 'time')}. Lower it."
         )
     frequent.sort(key=lambda word: (-counts[word], word))
     kept = frequent[: vocab_size - len(special_tokens)]

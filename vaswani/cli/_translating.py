@@ -157,7 +157,7 @@ class _Work:
         if begun is not None and len(begun) < len(lines):
             raise InputError(
                 f"{self.what.prefixes} must have a line for each line of the input, "
-                f"got {self.done + len(begun)} and more than that."
+                f"got {self.done + len(begun)} for more lines."
             )
         for line in chain(lines, begun or ()):
             self.digest.update(b"\xff\n" if line is None else line.encode("utf-8") + b"\n")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from vaswani.cli.corpus._corpora import CorpusArguments, print_skipped
 from vaswani.text_lines import ReadReport
+from vaswani.wording import counted
 
 if TYPE_CHECKING:
     from vaswani.corpus_folders import FolderWriter
@@ -71,7 +72,7 @@ def run(corpus: CorpusArguments, output: OutputArguments) -> int:
             writer.write(block)
     print_skipped(report)
     print_written(writer.report)
-    print(f"{output.output}: {writer.report.pairs:,} pairs")
+    print(f"{output.output}: {counted(writer.report.pairs, 'pair')}")
     return 0
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from vaswani.corpus_readers import format_of
 from vaswani.errors import InputError
 from vaswani.text_lines import ReadReport
+from vaswani.wording import counted
 
 
 @dataclass
@@ -81,7 +82,7 @@ def run(what: GettextArguments) -> int:
         before = report.pairs
         for block in catalog:
             pairs.update(dict.fromkeys(zip(*block, strict=True)))
-        print(f"{path}: {report.pairs - before:,} pairs", file=sys.stderr)
+        print(f"{path}: {counted(report.pairs - before, 'pair')}", file=sys.stderr)
     if not pairs:
         raise InputError(f"The catalogs must hold at least one pair, got {report}.")
     # The same pair in another context or catalog says nothing new.
