@@ -8,23 +8,30 @@ The same command goes on after an interruption; measured rows are not trained ag
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 # Python puts this folder first, where a script may bear the name of a package, as evaluate.py does.
 sys.path[:] = [path for path in sys.path if Path(path).resolve() != Path(__file__).resolve().parent]
 
-from transformers import HfArgumentParser  # noqa: E402
-
+from vaswani.cli._arguments import parse_arguments  # noqa: E402
 from vaswani.errors import InputError  # noqa: E402
 from vaswani.table3 import Table3Arguments, measure_table3  # noqa: E402
+
+# As a module of `vaswani.cli` would be.
+COMMAND: Any = SimpleNamespace(
+    __doc__=__doc__,
+    PROGRAM="table3.py",
+    ARGUMENTS=(Table3Arguments,),
+    EXAMPLES="\n".join((__doc__ or "").splitlines()[2:4]),
+)
 
 
 def main() -> int:
     """Runs it; the files of the table go to stdout, progress to stderr."""
-    purpose = (__doc__ or "").split("\n\n")[0]
-    parser = HfArgumentParser(Table3Arguments, description=purpose)  # type: ignore[arg-type]
     try:
-        (arguments,) = parser.parse_args_into_dataclasses()
-        for path in measure_table3(arguments):
+        parsed = parse_arguments("table3", COMMAND, sys.argv[1:])
+        for path in measure_table3(*parsed) if parsed else ():
             print(path)
     except (InputError, FileNotFoundError) as error:
         print(f"table3: error: {error}", file=sys.stderr)

@@ -178,6 +178,26 @@ def test_script_refuses_an_unknown_row_in_one_line(
     assert "Did you mean base?" in printed.err
 
 
+def test_script_shows_each_option_and_each_default_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert script(monkeypatch, "--help") == 0
+    text = capsys.readouterr().out
+    assert text.startswith("usage: table3.py [options]\n\nTrains every row")
+    assert text.count("--validation-pairs") == 1 and "validation_pairs" not in text
+    assert "(default: None)" not in text and ") (default" not in " ".join(text.split())
+    assert "python scripts/table3.py --output-dir runs/table3" in text
+
+
+def test_script_names_its_own_option_where_too_many_pairs_are_held_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "few.tsv").write_text("one\teins\ntwo\tzwei\n")
+    words = ["--data", str(tmp_path / "few.tsv"), "--output-dir", str(tmp_path / "table")]
+    assert script(monkeypatch, *words, "--validation-pairs", "2") == 2
+    assert "`validation_pairs` must leave pairs to train on" in capsys.readouterr().err
+
+
 def test_script_prints_the_tables_of_what_is_measured(
     measured: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

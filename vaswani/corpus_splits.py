@@ -46,8 +46,17 @@ class HeldOut:
     dropped: int
 
 
-def hold_out(sources: Iterable[str], targets: Iterable[str], count: int) -> HeldOut:
+def hold_out(
+    sources: Iterable[str],
+    targets: Iterable[str],
+    count: int,
+    *,
+    setting: str = "validation_split",
+) -> HeldOut:
     """Chooses `count` pairs for validation; the same ones whatever their order.
+
+    Args:
+        setting: what a message calls `count`.
 
     Raises:
         InputError: if that leaves nothing to train on.
@@ -55,9 +64,7 @@ def hold_out(sources: Iterable[str], targets: Iterable[str], count: int) -> Held
     splits = assign_splits(fold_hashes(sources), fold_hashes(targets), validation=count)
     training = np.flatnonzero(splits == TRAINING)
     if not len(training):
-        raise InputError(
-            f"`validation_split` must leave pairs to train on, got {count} of {len(splits)}."
-        )
+        raise InputError(f"`{setting}` must leave pairs to train on, got {count} of {len(splits)}.")
     return HeldOut(
         training,
         np.flatnonzero(splits == VALIDATION),

@@ -39,6 +39,7 @@ from vaswani.training import VaswaniTrainer
 from vaswani.training_arguments import VaswaniTrainingArguments
 from vaswani.training_data import TokenizedPairs
 from vaswani.vocabulary import train_tokenizer
+from vaswani.wording import counted
 
 _RESULTS = "results.jsonl"
 _CORPUS_SEED = 1
@@ -159,7 +160,7 @@ def measure_table3(arguments: Table3Arguments) -> list[Path]:
     tasks = [(name, seed) for seed in range(1, arguments.seeds + 1) for name in names]
     left = [task for task in tasks if task not in done]
     if left:
-        _say(f"{len(tasks) - len(left)} of {len(tasks)} models are measured already.")
+        _say(f"Measured already: {len(tasks) - len(left)} of {counted(len(tasks), 'model')}.")
         check_can_write(output, "output_dir")
         material = _material(arguments)
         output.mkdir(parents=True, exist_ok=True)
@@ -182,10 +183,10 @@ def _material(arguments: Table3Arguments) -> _Material:
     if arguments.data:
         sources, targets = read_texts(arguments.data, **codes)
         if arguments.validation_data:
-            held = read_texts(arguments.validation_data, **codes)
+            held = read_texts(arguments.validation_data, setting="validation_data", **codes)
             validation = held[0][:count], held[1][:count]
         else:
-            parts = hold_out(sources, targets, count)
+            parts = hold_out(sources, targets, count, setting="validation_pairs")
             validation = (
                 [sources[k] for k in parts.validation],
                 [targets[k] for k in parts.validation],

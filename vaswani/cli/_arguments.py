@@ -77,13 +77,13 @@ class CommandParser(HfArgumentParser):
     """The parser of one command; options that were not given stay out of the result."""
 
     def __init__(self, name: str, command: ModuleType, *, show_all: bool) -> None:
-        self.command_name = name
+        self.program = getattr(command, "PROGRAM", f"vaswani {name}")
         self.show_all = show_all
         self.hidden_counts: dict[str, int] = {}
         self.defaults: dict[str, Any] = {}
         self.required: list[str] = []
         super().__init__(
-            prog=f"vaswani {name}",
+            prog=self.program,
             description=(command.__doc__ or "").split("\n\n")[0],
             formatter_class=_HelpFormatter,
             add_help=False,
@@ -113,7 +113,7 @@ class CommandParser(HfArgumentParser):
             help=help_all if self.hidden_counts else argparse.SUPPRESS,
         )
         self.usage = " ".join(
-            [f"vaswani {name}", *(self._usage_of(dest) for dest in self.required), "[options]"]
+            [self.program, *(self._usage_of(dest) for dest in self.required), "[options]"]
         )
         self.epilog = "examples:\n" + "\n".join(
             f"  {line}" for line in command.EXAMPLES.strip().splitlines()
@@ -204,12 +204,12 @@ class CommandParser(HfArgumentParser):
         """The message for a word on the command line that no option takes."""
         if not word.startswith("-"):
             return (
-                f"`vaswani {self.command_name}` must get its input by options, got {word!r}. "
-                f"See `vaswani {self.command_name} --help`."
+                f"`{self.program}` must get its input by options, got {word!r}. "
+                f"See `{self.program} --help`."
             )
         flag = word.split("=")[0]
         return (
-            f"`{flag}` must be an option of `vaswani {self.command_name}`. "
+            f"`{flag}` must be an option of `{self.program}`. "
             f"{self._nearest(flag, [o for a in self._actions for o in _kebab(a.option_strings)])}"
         )
 
@@ -218,7 +218,7 @@ class CommandParser(HfArgumentParser):
         nearest = nearest or difflib.get_close_matches(word, options, n=1)
         if nearest:
             return f"Did you mean {nearest[0]}?"
-        return f"See `vaswani {self.command_name} --help`."
+        return f"See `{self.program} --help`."
 
     def values_of_file(self, path: str) -> dict[str, Any]:
         """Checked values of a `--config` file, by field name."""
@@ -228,7 +228,7 @@ class CommandParser(HfArgumentParser):
             known = [*self.defaults, *self.required]
             if name not in known:
                 raise InputError(
-                    f"{path}: `{key}` must be a setting of `vaswani {self.command_name}`. "
+                    f"{path}: `{key}` must be a setting of `{self.program}`. "
                     f"{self._nearest(name, known)}"
                 )
             try:
@@ -252,9 +252,7 @@ class CommandParser(HfArgumentParser):
         """One object per dataclass from the values that were given."""
         missing = [f"`{self._usage_of(d)}`" for d in self.required if d not in values]
         if missing:
-            raise InputError(
-                f"{', '.join(missing)} must be given. See `vaswani {self.command_name} --help`."
-            )
+            raise InputError(f"{', '.join(missing)} must be given. See `{self.program} --help`.")
         built = []
         for dtype in self.dataclass_types:
             names = {field.name for field in dataclasses.fields(dtype) if field.init}
