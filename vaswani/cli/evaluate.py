@@ -22,6 +22,9 @@ from vaswani.cli._model import (
 from vaswani.errors import InputError
 from vaswani.text_lines import read_lines
 
+# Of the lines of a file; a tab in some lines is text.
+_SHARE_OF_TABLE = 0.9
+
 
 @dataclass
 class EvaluateArguments:
@@ -116,6 +119,8 @@ def run(what: EvaluateArguments, search: SearchArguments, computing: ComputeArgu
             for path in (what.hypotheses, what.references)
             if path
         )
+        for name, lines in (("hypotheses", hypotheses), ("references", references)):
+            _warn_of_columns(name, lines)
         figures = corpus_scores(hypotheses, references, paper_bleu=what.paper_language)
     else:
         figures = _figures_of_model(what, search, computing)
@@ -126,13 +131,27 @@ def run(what: EvaluateArguments, search: SearchArguments, computing: ComputeArgu
     return 0
 
 
+def _warn_of_columns(name: str, lines: list[str]) -> None:
+    """Says on stderr that a file of one text a line looks like a table of pairs."""
+    with_tab = sum("\t" in line for line in lines)
+    if with_tab > _SHARE_OF_TABLE * len(lines):
+        print(
+            f"vaswani evaluate: warning: `{name}` should be one text a line, but "
+            f"{with_tab:,} of its {len(lines):,} lines have a tab. If they are pairs, take one "
+            "column of them, as `cut -f2` does.",
+            file=sys.stderr,
+        )
+
+
 def _figures_of_model(
     what: EvaluateArguments, search: SearchArguments, computing: ComputeArguments
 ) -> dict[str, Any]:
-    from vaswani.data import read_texts
+    from vaswani.data import is_on_hub, read_texts
     from vaswani.evaluation import evaluate_translator
 
     assert what.model and what.source and what.target  # EvaluateArguments has seen to it
+    for word in filter(is_on_hub, what.data):
+        print(f"Fetching {word} from the Hub.", file=sys.stderr)
     sources, references = read_texts(
         what.data,
         source=what.source,
