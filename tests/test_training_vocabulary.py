@@ -102,6 +102,20 @@ def test_going_on_from_a_folder_keeps_both_vocabularies(
         assert (output / name).read_bytes() == (finished / name).read_bytes()
 
 
+def test_min_frequency_decides_what_a_run_gives_an_entry(tmp_path: Path) -> None:
+    """Two of four words are seen nine times; four control tokens come beside."""
+    pairs = [("alpha", "eins")] * 10 + [("beta", "zwei")] * 3
+    corpus = write_tsv(tmp_path / "pairs.tsv", pairs)
+    sizes = []
+    for least in ("1", "9"):
+        output = tmp_path / least
+        words = ("--vocabulary-model", "word", "--min-frequency", least)
+        words += ("--validation-split", "0")
+        assert main(flags(corpus, output, "--config-overrides", SIZES, *words)) == 0
+        sizes.append(json.loads((output / "config.json").read_text())["vocab_size"])
+    assert sizes == [4 + 4, 4 + 2]
+
+
 def test_given_tokenizer_of_two_sides_makes_separate_tables(
     corpus: Path, finished: Path, tmp_path: Path
 ) -> None:

@@ -177,6 +177,17 @@ def test_small_corpus_gives_a_smaller_vocabulary_with_a_notice(
     assert f"{len(tokenizer)} entries" in message and "37000" in message and "\n" not in message
 
 
+@pytest.mark.parametrize(
+    ("min_frequency", "reason"),
+    [(1, "there is nothing else in this text."), (3, "nothing else occurs 3 times or more")],
+)
+def test_notice_says_why_there_are_no_more_entries(
+    texts: list[str], caplog: pytest.LogCaptureFixture, min_frequency: int, reason: str
+) -> None:
+    train_tokenizer(texts, min_frequency=min_frequency)
+    assert reason in caplog.records[0].getMessage()
+
+
 def test_vocabulary_of_the_size_asked_for_gives_no_notice(
     texts: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -26,6 +26,7 @@ _VOCABULARY_FIELDS = (
     "normalization",
     "separate_vocabularies",
     "target_vocabulary_size",
+    "min_frequency",
 )
 _SHARED_TABLE = "share_encoder_decoder_embeddings"
 
@@ -89,6 +90,12 @@ class ModelArguments:
         default=None,
         metadata={"help": "entries of the target's own vocabulary (default: as the source's)"},
     )
+    min_frequency: int | None = field(
+        default=None,
+        metadata={
+            "help": "how often an entry of a new vocabulary must be seen (default: 10; 2 for words)"
+        },
+    )
     dropout: float | None = field(
         default=None, metadata={"help": "dropout of the model (default: the preset's)"}
     )
@@ -128,6 +135,8 @@ class ModelArguments:
             )
         if self.bpe_dropout and self.model is self.tokenizer is None:
             check_bpe(self.vocabulary_model)
+        if self.min_frequency is not None and self.min_frequency < 1:
+            raise InputError(f"`min_frequency` must be at least 1, got {self.min_frequency}.")
         if self.target_vocabulary_size is not None and not self.separate_vocabularies:
             raise InputError(
                 "`target_vocabulary_size` must be left out without `separate_vocabularies`, "

@@ -50,10 +50,15 @@ def new_tokenizer(
             "`--vocabulary-size` sets the number)"
         )
     kind = _KINDS[model]
-    form = arguments.normalization
+    settings: dict[str, Any] = {
+        "vocab_size": size,
+        "model": model,
+        "normalization": arguments.normalization,
+        "min_frequency": arguments.min_frequency,
+    }
     if not arguments.separate_vocabularies:
         say(f"Training a shared vocabulary of {kind}, at most {size:,} entries{chosen}.")
-        return train_tokenizer(pairs.texts, vocab_size=size, model=model, normalization=form)
+        return train_tokenizer(pairs.texts, **settings)
     target_size = arguments.target_vocabulary_size
     if target_size is None:
         target_size = size
@@ -64,10 +69,8 @@ def new_tokenizer(
     return train_tokenizer_pair(
         pairs.sources,
         pairs.targets,
-        vocab_size=size,
         target_vocab_size=target_size,
-        model=model,
-        normalization=form,
+        **settings,
     )
 
 

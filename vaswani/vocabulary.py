@@ -109,11 +109,13 @@ def train_tokenizer(
     size = len(tokenizer)
     if size < vocab_size:
         logger.warning(
-            "The vocabulary has %d entries, fewer than `vocab_size` = %d: nothing else occurs "
-            "%d times or more in this text (`min_frequency`).",
+            "The vocabulary has %d entries, fewer than `vocab_size` = %d: %s.",
             size,
             vocab_size,
-            min_frequency,
+            "there is nothing else in this text"
+            if min_frequency == 1
+            else f"nothing else occurs {min_frequency} times or more in this text "
+            "(`min_frequency`)",
         )
     return tokenizer
 
