@@ -61,7 +61,7 @@ def test_ids_of_files_of_several_corpora_equal_those_encoded_in_memory(tmp_path:
     train, said, _ = run(tmp_path, words, data_weights=[1.0, 0.5, 2.0])
     assert rows(train) == plainly([*pairs[0], *pairs[1], *pairs[1]])
     assert train.weights == [(50, 1.0), (30, 0.5), (30, 2.0)]
-    assert "30 pairs, 0.5 times a pass" in said and "50 pairs, 1 times a pass" in said
+    assert "30 pairs, 0.5 times a pass" in said and "50 pairs, once a pass" in said
 
 
 @pytest.mark.parametrize(
@@ -171,3 +171,33 @@ def test_two_line_aligned_files_as_two_corpora_are_refused(tmp_path: Path) -> No
 def test_weights_that_do_not_fit_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         DataArguments(["a.tsv", "b.tsv"], "en", "de", **settings)
+
+
+@pytest.mark.parametrize("name", ["validation_data", "test_data"])
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (ConnectionError, "the Hub cannot be reached"),
+        (FileNotFoundError, "there is none that you may read"),
+    ],
+)
+def test_corpus_that_cannot_be_fetched_is_named_by_its_setting_and_said_before(
+    name: str, error: type, why: str, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load_dataset(*_: Any, **__: Any) -> None:
+        assert said == ["Fetching owner/name:de-en:test from the Hub."]
+        raise error("no")
+
+    monkeypatch.setattr("datasets.load_dataset", load_dataset)
+    said: list[str] = []
+    settings: dict[str, Any] = {name: ["owner/name:de-en:test"]}
+    data = DataArguments(data=[str(file)], source="en", target="de", **settings)
+    with pytest.raises(FileNotFoundError, match=f"`{name}` must be a file.*{why}") as caught:
+        read_corpus(data, said.append, fetch=True)
+    assert "Name files of your own, or none to do without." in str(caught.value)
+
+
+def test_data_of_a_recipe_can_be_turned_off(file: Path) -> None:
+    off: dict[str, Any] = {"validation_data": ["none"], "test_data": ["none"]}
+    data = DataArguments(data=[str(file)], source="en", target="de", **off)
+    assert data.validation_data is None and data.test_data is None

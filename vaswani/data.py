@@ -149,11 +149,12 @@ def read_pairs(
     return _counted(_chosen_reader(data, format, split, request)[1], report)
 
 
-def read_texts(words: Sequence[str], **options: Any) -> Pairs:
+def read_texts(words: Sequence[str], *, setting: str = "data", **options: Any) -> Pairs:
     """All sources and all targets of the corpora that the words of a command name, in order.
 
     Args:
         words: see `corpus_of`.
+        setting: what messages about a dataset that cannot be fetched call the words.
         options: of `read_pairs`.
 
     Raises:
@@ -163,7 +164,10 @@ def read_texts(words: Sequence[str], **options: Any) -> Pairs:
     texts: Pairs = ([], [])
     for word in words:
         report = ReadReport()
-        for sources, targets in read_pairs(corpus_of(word), **options, report=report):
+        data: Any = corpus_of(word)
+        if is_on_hub(word):
+            data = _hub_dataset(word, "train", setting)
+        for sources, targets in read_pairs(data, **options, report=report):
             texts[0].extend(sources)
             texts[1].extend(targets)
         if not report.pairs:
@@ -287,14 +291,18 @@ def is_on_hub(data: str) -> bool:
     return looks_so and not Path(data).exists()
 
 
-def _hub_dataset(data: str, split: str) -> "datasets.Dataset":
+def _hub_dataset(data: str, split: str, setting: str = "data") -> "datasets.Dataset":
     path, configuration, own = (*data.split(":"), None, None)[:3]
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # not a line for each retry
     try:
         return _import_datasets().load_dataset(path, configuration, split=own or split)
     except (FileNotFoundError, ConnectionError) as error:
+        unreachable = isinstance(error, ConnectionError)
+        why = "the Hub cannot be reached" if unreachable else "there is none that you may read"
+        off = "" if setting == "data" else ", or none to do without"
         raise FileNotFoundError(
-            f"`data` must be a file, a folder or a dataset on the Hub, got {data}."
+            f"`{setting}` must be a file, a folder or a dataset on the Hub, got {data}, which is "
+            f"no file, and as a dataset {why}. Name files of your own{off}."
         ) from error
     except ValueError as error:  # no such configuration or split: the library lists them
         raise InputError(f"{data} must be readable, got: {' '.join(str(error).split())}") from error

@@ -10,6 +10,7 @@ from vaswani.corpus_filters import parse_filters
 from vaswani.epoch_rows import check_weight
 from vaswani.errors import InputError
 
+NO_DATA = "none"
 _DECLARED = ("pairs", "source_tokens", "target_tokens")
 
 
@@ -39,7 +40,8 @@ class DataArguments:
         metadata={"help": "how often each corpus comes in a pass (default: 1); 0.5 is half of it"},
     )
     validation_data: list[str] | None = field(
-        default=None, metadata={"help": "validation pairs, in the same forms"}
+        default=None,
+        metadata={"help": "validation pairs, in the same forms; none turns a recipe's off"},
     )
     validation_split: int | None = field(
         default=None,
@@ -50,7 +52,10 @@ class DataArguments:
     )
     test_data: list[str] | None = field(
         default=None,
-        metadata={"help": "pairs that the finished model is measured on, in the same forms"},
+        metadata={
+            "help": "pairs that the finished model is measured on, in the same forms; none turns a "
+            "recipe's off"
+        },
     )
     filters: list[str] = field(
         default_factory=list,
@@ -102,6 +107,10 @@ class DataArguments:
     )
 
     def __post_init__(self) -> None:
+        for name in ("validation_data", "test_data"):
+            # What a recipe names can be turned off: a flag has no other way to say so.
+            if getattr(self, name) == [NO_DATA]:
+                setattr(self, name, None)
         parse_filters(self.filters)
         self._check_corpora()
         if self.max_tokens < 1:

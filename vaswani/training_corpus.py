@@ -30,6 +30,7 @@ from vaswani.tokenization_vaswani import target_side
 from vaswani.training_arguments import VaswaniTrainingArguments
 from vaswani.training_data import CorpusShare, TokenizedPairs
 from vaswani.training_streaming import FirstPairs, PairStream, StreamedPairs
+from vaswani.wording import counted
 
 _LARGEST_HOLD_OUT = 1000
 _IDS = "ids.arrow"
@@ -57,7 +58,7 @@ def read_corpus(arguments: DataArguments, say: Any, *, fetch: bool) -> Corpus:
         InputError, FileNotFoundError: for what cannot be read.
     """
     # A missing validation file must not be found out after a long corpus has been read.
-    validation, test = (read_to_evaluate(arguments, name, fetch=fetch) for name in _MEASURED)
+    validation, test = (read_to_evaluate(arguments, name, say, fetch=fetch) for name in _MEASURED)
     if arguments.streaming:
         return Corpus(PairStream(arguments, say), validation, test)
     check_words(arguments.data, arguments.encoding)
@@ -67,24 +68,25 @@ def read_corpus(arguments: DataArguments, say: Any, *, fetch: bool) -> Corpus:
     if arguments.filters:
         pairs = _filtered(cache, pairs, arguments, say)
     if arguments.max_pairs is not None and arguments.max_pairs < len(pairs):
-        say(f"Only the first {arguments.max_pairs:,} of {len(pairs):,} pairs are used.")
+        say(f"Only the first {arguments.max_pairs:,} of {counted(len(pairs), 'pair')} are used.")
         pairs = pairs.select(slice(arguments.max_pairs))
     corpus = Corpus(pairs, validation, test)
     count = 0 if arguments.validation_data else arguments.validation_split
     if count is None:
         count = min(_LARGEST_HOLD_OUT, len(pairs) // 20)
     if validation is not None:
-        say(f"{len(pairs):,} pairs to train on, {len(validation[0]):,} to validate on.")
+        say(f"{counted(len(pairs), 'pair')} to train on, {len(validation[0]):,} to validate on.")
     elif count == 0:
-        say(f"{len(pairs):,} pairs to train on, none to validate on.")
+        say(f"{counted(len(pairs), 'pair')} to train on, none to validate on.")
     else:
         held = hold_out(pairs.sources, pairs.targets, count)
         corpus.training = pairs.select(held.training)
         corpus.validation = pairs.take(held.validation)
         left_out = f"; {held.dropped:,} with the target of one of those left out"
         say(
-            f"{len(held.training):,} pairs to train on; {len(held.validation):,} pairs of the same "
-            f"data held out to validate on{left_out if held.dropped else ''}."
+            f"{counted(len(held.training), 'pair')} to train on; "
+            f"{counted(len(held.validation), 'pair')} of the same data held out to validate on"
+            f"{left_out if held.dropped else ''}."
         )
     return corpus
 
@@ -92,16 +94,24 @@ def read_corpus(arguments: DataArguments, say: Any, *, fetch: bool) -> Corpus:
 _MEASURED = ("validation_data", "test_data")
 
 
-def read_to_evaluate(arguments: DataArguments, name: str, *, fetch: bool) -> Pairs | None:
+def read_to_evaluate(arguments: DataArguments, name: str, say: Any, *, fetch: bool) -> Pairs | None:
     """The validation or test data that the arguments name, if any."""
     words = getattr(arguments, name)
     if not words or (not fetch and any(map(is_on_hub, words))):
         return None
-    return read_texts(words, **arguments.reading_options)
+    _say_fetched(words, say)
+    return read_texts(words, setting=name, **arguments.reading_options)
+
+
+def _say_fetched(words: list[str], say: Any) -> None:
+    """Says what will take a while: without a network the library tries for half a minute."""
+    for word in filter(is_on_hub, words):
+        say(f"Fetching {word} from the Hub.")
 
 
 def _stored(cache: CorpusCache, word: str, arguments: DataArguments, say: Any) -> StoredCorpus:
     data, options = corpus_of(word), arguments.reading_options
+    _say_fetched([word], say)
     # Missing files and wrong settings before a long file is hashed.
     read_pairs(data, **options)
     key = joined_key([data_key(data), sorted(options.items())])
@@ -212,11 +222,14 @@ def _report_length(train: TokenizedPairs, name: str, max_tokens: int, say: Any) 
     """Says what was too long, and what each corpus contributes where that needs saying."""
     if train.left_out:
         say(
-            f"{train.left_out:,} training pairs left out: a side has more than "
+            f"{counted(train.left_out, 'training pair')} left out: a side has more than "
             f"`{name}` = {max_tokens} tokens."
         )
     if train.shortened:
-        say(f"{train.shortened:,} training pairs cut to {max_tokens} tokens a side.")
+        say(
+            f"{counted(train.shortened, 'training pair')} cut to "
+            f"{counted(max_tokens, 'token')} a side."
+        )
     if not len(train):
         raise InputError(
             f"`{name}` must let some pairs through, got {max_tokens} for "
@@ -224,7 +237,8 @@ def _report_length(train: TokenizedPairs, name: str, max_tokens: int, say: Any) 
         )
     if len(train.shares) > 1 or train.shares[0].weight != 1:
         for share in train.shares:
-            say(f"{share.name}: {share.pairs:,} pairs, {share.weight:g} times a pass.")
+            times = "once" if share.weight == 1 else f"{share.weight:g} times"
+            say(f"{share.name}: {counted(share.pairs, 'pair')}, {times} a pass.")
 
 
 def _encoded(
@@ -282,7 +296,7 @@ def encode_to_evaluate(
     pairs = TokenizedPairs.from_texts(*texts, tokenizer, max_tokens=position_limit, keep_texts=True)
     if pairs.left_out:
         say(
-            f"{pairs.left_out:,} {name} pairs left out: a side has more than "
+            f"{counted(pairs.left_out, f'{name} pair')} left out: a side has more than "
             f"`max_position_embeddings` = {position_limit} tokens."
         )
     return pairs if len(pairs) else None
