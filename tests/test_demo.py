@@ -22,6 +22,19 @@ def test_demo_writes_all_that_it_names(tmp_path: Path, capsys: pytest.CaptureFix
         assert needed in printed
 
 
+def test_interrupted_demo_says_what_is_left_and_how_to_start_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("vaswani.demo.run_training", interrupted)
+    assert main(["demo", "--pairs", "30", "--output-dir", str(tmp_path / "demo")]) == 130
+    error = capsys.readouterr().err
+    assert str(tmp_path / "demo") in error and "the same command starts it again" in error
+    assert (tmp_path / "demo" / "corpus" / "train.tsv").is_file()
+
+
 @pytest.mark.slow
 def test_demo_translates_nine_of_ten_held_out_sentences_exactly(tmp_path: Path) -> None:
     """What `make demo` promises: 90 % exact, where word by word stays under 20 %."""

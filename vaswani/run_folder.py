@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,8 @@ def check_output(args: VaswaniTrainingArguments, model_arguments: ModelArguments
             return Path()
         raise InputError("`output_dir` must be given: the folder that becomes the model.")
     output = Path(args.output_dir)
+    if _never_saved(output):
+        return output
     if not check_free(output, "output_dir", kind="run", mark=SETTINGS, overwrite=args.overwrite):
         return output
     for name in ("model", "tokenizer"):
@@ -60,13 +62,28 @@ def check_output(args: VaswaniTrainingArguments, model_arguments: ModelArguments
     return output
 
 
+def _never_saved(output: Path) -> bool:
+    """Whether a run claimed the folder and ended before it had saved anything."""
+    if not (output / SETTINGS).is_file():
+        return False
+    names = {path.name for path in output.iterdir()}
+    return names <= {SETTINGS, LOG}
+
+
 def claim_output(
     output: Path,
     model_arguments: ModelArguments,
     data_arguments: DataArguments,
     args: VaswaniTrainingArguments,
+    say: Callable[[str], object] = lambda line: None,
 ) -> None:
-    """Makes the folder, without the run that `overwrite` gives up, and writes the settings."""
+    """Makes the folder, without the run that `overwrite` gives up, and writes the settings.
+
+    Args:
+        say: told in a line where an earlier run saved nothing, and the folder is taken over.
+    """
+    if _never_saved(output):
+        say(f"{output} holds the settings of a run that saved nothing: they are replaced.")
     if output.is_dir() and (output / SETTINGS).is_file():
         shutil.rmtree(output)
     output.mkdir(parents=True, exist_ok=True)

@@ -50,7 +50,7 @@ class InterruptSwitch:
                 raise KeyboardInterrupt
             self.requested = True
             print(
-                "\nInterrupted: ends after this update and saves. Ctrl-C again aborts.",
+                "\nInterrupted: ends after this update and saves the model. Ctrl-C again aborts.",
                 file=sys.stderr,
                 flush=True,
             )

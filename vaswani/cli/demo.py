@@ -1,6 +1,9 @@
 """Shows the whole way on a generated corpus: train, save, reload, translate, evaluate, draw."""
 
+import sys
+
 from vaswani.demo import DemoArguments, DemoResult, run_demo
+from vaswani.wording import lasting
 
 ARGUMENTS = (DemoArguments,)
 EXAMPLES = """
@@ -11,7 +14,15 @@ vaswani demo --updates 200 --held-out 100 --output-dir runs/quick-demo
 
 def run(arguments: DemoArguments) -> int:
     """Runs the demo and prints what it found."""
-    print(_report(run_demo(arguments)))
+    try:
+        print(_report(run_demo(arguments)))
+    except KeyboardInterrupt:
+        print(
+            f"The demo was interrupted. What it wrote is in {arguments.output_dir}; the same "
+            "command starts it again from the beginning and replaces it.",
+            file=sys.stderr,
+        )
+        return 130
     return 0
 
 
@@ -28,7 +39,7 @@ def _report(result: DemoResult) -> str:
         "",
         f"Exact in all: {result.exact:.1%} (word by word: {result.baseline:.1%})",
         f"BLEU {result.scores['bleu']:.1f}, chrF {result.scores['chrf']:.1f}",
-        f"Time: {result.minutes:.1f} minutes",
+        f"Time: {lasting(60 * result.minutes)}",
         "",
         "Written:",
     ]
