@@ -123,8 +123,8 @@ def test_padding_beyond_the_other_vocabulary_is_no_warning_of_transformers(monke
     sides = {"encoder_vocab_size": 45, "share_encoder_decoder_embeddings": False}
     config = tiny_config(**sides, encoder_pad_token_id=44)
     assert not said and config.encoder_pad_token_id == 44
-    tiny_config(**sides, encoder_pad_token_id=44, mask_token_id=44)
-    assert len(said) == 1 and "mask_token_id must be `None`" in said[0]
+    tiny_config(**sides, encoder_pad_token_id=44, language_token_id=44)
+    assert len(said) == 1 and "language_token_id must be `None`" in said[0]
 
 
 WRONG_TYPES = [

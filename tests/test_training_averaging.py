@@ -147,6 +147,19 @@ def test_damaged_checkpoint_does_not_lose_the_run(tmp_path: Path) -> None:
     assert "checkpoint-1" in run.ended_with()
 
 
+@pytest.mark.parametrize("settings", [{"average_last": 2}, {"ema_decay": 0.9}])
+def test_plan_without_validation_tells_of_no_best_checkpoint(
+    tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    args = arguments(tmp_path, save_strategy="steps", **settings)
+    assert "the best" in args.averaging_plan() or "is evaluated" in args.averaging_plan()
+    for plan in (
+        args.averaging_plan(validated=False),
+        arguments(tmp_path, save_strategy="steps", eval_strategy="no", **settings).averaging_plan(),
+    ):
+        assert "becomes the model" in plan and "best" not in plan and "evaluated" not in plan
+
+
 def test_resumed_run_averages_checkpoints_of_before_too(tmp_path: Path) -> None:
     trainer(tmp_path, average_last=3, max_steps=2, **SAVING).train()
     run = trainer(tmp_path, average_last=3, max_steps=3, **SAVING)

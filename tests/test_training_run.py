@@ -277,7 +277,7 @@ def test_long_pairs_are_left_out_and_counted(tmp_path: Path, capsys: pytest.Capt
     words = flags(tmp_path / "pairs.tsv.gz", tmp_path / "run", *new("--max-tokens", "30"))
     words[words.index("--validation-split") + 1] = "0"
     assert main([*words, "--dry-run"]) == 0
-    assert "1 training pairs left out" in capsys.readouterr().err
+    assert "1 training pair left out" in capsys.readouterr().err
 
 
 def test_pairs_beyond_learned_positions_are_left_out(

@@ -25,6 +25,7 @@ from vaswani.checkpoint_files import find_checkpoints, updates_of
 from vaswani.checkpoints import average_weights
 from vaswani.errors import InputError
 from vaswani.moving_average import MovingAverage
+from vaswani.wording import counted
 
 # In a checkpoint, beside model.safetensors with the weights that training goes on from.
 MOVING_AVERAGE = "ema.safetensors"
@@ -78,17 +79,25 @@ class AveragingArguments:
         if self.save_total_limit:
             self.save_total_limit = max(self.save_total_limit, self.average_last + 1)
 
-    def averaging_plan(self) -> str:
-        """What becomes the model, in a sentence; "" if it is no average."""
+    def averaging_plan(self: Any, *, validated: bool = True) -> str:
+        """What becomes the model, in a sentence; "" if it is no average.
+
+        Args:
+            validated: whether there is anything to tell the best checkpoint by.
+        """
+        evaluates = str(getattr(self.eval_strategy, "value", self.eval_strategy)) != "no"
         if self.average_last:
-            return (
-                f"The average of the last {self.average_last:,} checkpoints becomes the model; "
-                "the best one is kept beside them."
+            last = (
+                "last checkpoint"
+                if self.average_last == 1
+                else f"average of the last {self.average_last:,} checkpoints"
             )
+            kept = "; the best one is kept beside" if validated and evaluates else ""
+            return f"The {last} becomes the model{kept}."
         if self.ema_decay is not None:
             return (
-                f"The moving average of the weights, decay {self.ema_decay:g}, is evaluated and "
-                "becomes the model."
+                f"The moving average of the weights, decay {self.ema_decay:g}, "
+                f"{'is evaluated and ' if validated and evaluates else ''}becomes the model."
             )
         return ""
 
@@ -274,8 +283,9 @@ class AveragingTrainer(Seq2SeqTrainer):
         listed = ", ".join(f"{update:,}" for update in updates)
         few = len(updates) < self.args.average_last
         self._ended_with = (
-            f"the average of {len(updates)} checkpoint{'s' if len(updates) > 1 else ''} "
-            f"(updates {listed}{f'; {self.args.average_last} were asked for' if few else ''})"
+            f"the average of {counted(len(updates), 'checkpoint')} "
+            f"({'update' if len(updates) == 1 else 'updates'} {listed}"
+            f"{f'; {self.args.average_last} were asked for' if few else ''})"
         )
         self._comparison = {"averaged_checkpoints": len(updates)}
         best = self.state.best_global_step

@@ -19,6 +19,7 @@ import transformers
 from transformers import set_seed
 
 from vaswani.configuration_vaswani import VaswaniConfig
+from vaswani.corpus_languages import language_doubt
 from vaswani.data_arguments import DataArguments
 from vaswani.errors import InputError
 from vaswani.evaluation import check_spaced_language
@@ -35,7 +36,7 @@ from vaswani.run_folder import (
 from vaswani.run_settings import ModelArguments, check_trainable, config_overrides
 from vaswani.tokenization_vaswani import VaswaniTokenizer
 from vaswani.training import VaswaniTrainer, VaswaniTrainingArguments, check_savable
-from vaswani.training_checkpoints import missing_checkpoints
+from vaswani.training_checkpoints import missing_checkpoints, planned_updates
 from vaswani.training_corpus import (
     Corpus,
     encode_corpus,
@@ -46,19 +47,25 @@ from vaswani.training_corpus import (
 from vaswani.training_data import TokenizedPairs
 from vaswani.training_dry_run import print_plan
 from vaswani.training_plan import stopping_rule, update_content
+from vaswani.training_rates import fill_unset, rate_plan
 from vaswani.training_segmentation import ResegmentedPairs, check_merges
 from vaswani.training_streaming import StreamedPairs
-from vaswani.training_updates import update_sampler
+from vaswani.training_updates import updates_of_pass
 from vaswani.training_vocabulary import (
     check_tokenizer_fits,
     new_tokenizer,
     table_settings,
     vocabulary_sizes,
 )
+from vaswani.wording import counted, lasting
 
 __all__ = ["DataArguments", "ModelArguments", "TrainingInterrupted", "run_training"]
 
 _SAMPLE_TRANSLATIONS = 20
+_AFTER_INTERRUPTION = (
+    "It was interrupted: the final evaluation is left out. `vaswani train --model {}` goes on from "
+    "these weights, with a new schedule and a folder of its own."
+)
 
 
 class TrainingInterrupted(KeyboardInterrupt):
@@ -87,13 +94,12 @@ def run_training(
     started = time.monotonic()
     args = training_arguments
     say = _speaker(args)
-    check_of_command(args)
+    _check_settings(args, data_arguments, say)
     output = check_output(args, model_arguments)
-    _check_settings(args, data_arguments)
     transformers.utils.logging.disable_progress_bar()
     logging.getLogger("vaswani").setLevel(logging.INFO)
     model, tokenizer = _given_parts(model_arguments)
-    args.fill_unset(_preset_like(model) if model else model_arguments.preset or "base")
+    fill_unset(args, model, model_arguments.preset)
     settled = model_arguments, data_arguments, args
     if args.dry_run and data_arguments.declared:
         return print_plan(*settled, model, tokenizer)
@@ -108,13 +114,15 @@ def run_training(
     check_savable(model)
     limit = model.config.position_limit
     train, validation = encode_corpus(corpus, tokenizer, data_arguments, args, limit, say)
+    if model_arguments.model:
+        fill_unset(args, model, None, updates_of_pass(train, args))
     if args.dry_run:
         assert isinstance(train, TokenizedPairs)
         return print_plan(*settled, model, tokenizer, train)
-    _report(model, tokenizer, train, args, say)
+    _report(model, tokenizer, train, validation, args, say)
 
     if args.should_save:
-        claim_output(output, model_arguments, data_arguments, args)
+        claim_output(output, model_arguments, data_arguments, args, say)
     rows = _rows(train, tokenizer, model_arguments, data_arguments, limit)
     datasets = {"train_dataset": rows, "eval_dataset": validation}
     log = output / "log.jsonl"
@@ -126,24 +134,26 @@ def run_training(
     with trainer.switch.listening():
         save_model_folder(trainer, output)
         write_results(output, args, facts, {}, [])
-    say(
-        f"Saved the model to {output} after {trainer.state.global_step:,} updates, with "
-        f"{trainer.ended_with()}."
-    )
+    updates = counted(trainer.state.global_step, "update")
+    say(f"Saved the model to {output} after {updates}, with {trainer.ended_with()}.")
     if interrupted:
-        say("It was interrupted: the final evaluation is left out.")
+        say(_AFTER_INTERRUPTION.format(output))
         raise TrainingInterrupted(output)
     trainer.paper_bleu = data_arguments.target if args.paper_bleu else None
     if validation is not None:
         write_results(output, args, facts, *_final_evaluation(trainer, validation, say))
-    if corpus.test is not None:
-        _measure_test(trainer, corpus.test, output, say)
-    say(f"Done in {(time.monotonic() - started) / 60:.1f} minutes.")
+    _measure_test(trainer, corpus.test, output, say)
+    say(f"Done in {lasting(time.monotonic() - started)}.")
     return output
 
 
-def _check_settings(args: VaswaniTrainingArguments, arguments: DataArguments) -> None:
+def _check_settings(args: VaswaniTrainingArguments, arguments: DataArguments, say: Any) -> None:
     """Refuses settings of the data and of the training that do not go together."""
+    check_of_command(args)
+    for name in ("source", "target"):
+        doubt = language_doubt(name, getattr(arguments, name))
+        if doubt:
+            say(f"Warning: {doubt}")
     if args.paper_bleu:
         check_spaced_language(arguments.target)
     if not arguments.streaming:
@@ -205,11 +215,6 @@ def _given_parts(
     return model, tokenizer
 
 
-def _preset_like(model: VaswaniForConditionalGeneration) -> str:
-    """The preset whose size of update suits the model."""
-    return "small" if model.config.d_model <= 256 else "base"
-
-
 def _new_model(
     arguments: ModelArguments, tokenizer: VaswaniTokenizer, seed: int
 ) -> VaswaniForConditionalGeneration:
@@ -244,6 +249,7 @@ def _report(
     model: VaswaniForConditionalGeneration,
     tokenizer: Any,
     train: TokenizedPairs | StreamedPairs,
+    validation: TokenizedPairs | None,
     args: VaswaniTrainingArguments,
     say: Any,
 ) -> None:
@@ -254,17 +260,20 @@ def _report(
         f"{vocabulary_sizes(tokenizer)}; "
         f"device {args.device}."
     )
-    epoch, one_pass = None, "read and encoded on the way"
+    epoch, one_pass = updates_of_pass(train, args), "read and encoded on the way"
     if isinstance(train, TokenizedPairs):
-        epoch = update_sampler(train, args).updates_per_epoch
         one_pass = (
             f"{epoch:,} {'update is' if epoch == 1 else 'updates are'} one pass over "
             f"{int(train.source_lengths.sum()):,} source and "
             f"{int(train.target_lengths.sum()):,} target tokens"
         )
     say(f"Updates of {update_content(args)}; {one_pass}.")
-    say(f"Ends after {stopping_rule(args)}. Ctrl-C ends it earlier and saves.")
-    for line in (args.averaging_plan(), missing_checkpoints(args, epoch)):
+    say(rate_plan(args, config.d_model, planned_updates(args, epoch)))
+    say(f"Ends after {stopping_rule(args)}. Ctrl-C ends it earlier and saves the model.")
+    for line in (
+        args.averaging_plan(validated=validation is not None),
+        missing_checkpoints(args, epoch),
+    ):
         if line:
             say(line)
 
@@ -330,9 +339,11 @@ def _training_facts(
 
 
 def _measure_test(
-    trainer: VaswaniTrainer, texts: tuple[list[str], list[str]], output: Path, say: Any
+    trainer: VaswaniTrainer, texts: tuple[list[str], list[str]] | None, output: Path, say: Any
 ) -> None:
-    """Measures the finished model on the test data and writes what came out."""
+    """Measures the finished model on the test data, if any, and writes what came out."""
+    if texts is None:
+        return
     limit = trainer.model.config.position_limit
     test = encode_to_evaluate(texts, trainer.processing_class, limit, "test", say)
     if test is None:
@@ -348,7 +359,7 @@ def _final_evaluation(
     """Scores of beam search on every pair, and a few translations as they are."""
     beams = trainer.model.generation_config.num_beams or 1
     prefix = "eval" if name == "validation" else name
-    say(f"Final evaluation: beam {beams} on {len(validation):,} {name} pairs.")
+    say(f"Final evaluation: beam {beams} on {counted(len(validation), f'{name} pair')}.")
     metrics = trainer.evaluate(
         validation, metric_key_prefix=prefix, num_beams=beams, max_sentences=len(validation)
     )

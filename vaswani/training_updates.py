@@ -1,9 +1,12 @@
 """The updates of a run: from its pairs and settings to batches.
 
 update_sampler     the updates of pairs that are all there
+updates_of_pass    how many there are in a pass
 micro_batches      parts that each update is dealt into
 updates_seed       what their order is drawn from
 """
+
+from typing import Any
 
 from vaswani.batching import TokenBudgetBatchSampler
 from vaswani.training_arguments import VaswaniTrainingArguments
@@ -25,6 +28,13 @@ def update_sampler(
         seed=updates_seed(args),
         corpora=train.weights,
     )
+
+
+def updates_of_pass(train: Any, args: VaswaniTrainingArguments) -> int | None:
+    """Updates of one pass over the training pairs; `None` if they are a stream."""
+    if not isinstance(train, TokenizedPairs):
+        return None
+    return update_sampler(train, args).updates_per_epoch
 
 
 def micro_batches(args: VaswaniTrainingArguments) -> int:
