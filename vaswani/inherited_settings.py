@@ -43,7 +43,7 @@ _NOT_OF_COMMAND = {
     "ignore_data_skip": _RESUMED,
     "restore_callback_states_from_checkpoint": _RESUMED,
     "do_train": "`vaswani train` always trains",
-    "do_eval": "`eval_strategy` sets when a run evaluates, and `vaswani evaluate` does nothing else",
+    "do_eval": "`eval_strategy` says when a run evaluates; `vaswani evaluate` does only that",
     "do_predict": "`test_data` names what the finished model is measured on",
     "dataloader_drop_last": f"{_UPDATES}, and none is left out",
     "dataloader_persistent_workers": _LOADER,
