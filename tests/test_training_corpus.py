@@ -194,7 +194,7 @@ def test_corpus_that_cannot_be_fetched_is_named_by_its_setting_and_said_before(
     data = DataArguments(data=[str(file)], source="en", target="de", **settings)
     with pytest.raises(FileNotFoundError, match=f"`{name}` must be a file.*{why}") as caught:
         read_corpus(data, said.append, fetch=True)
-    assert "Name files of your own, or none to do without." in str(caught.value)
+    assert "Name files of your own, or set it to none." in str(caught.value)
 
 
 def test_data_of_a_recipe_can_be_turned_off(file: Path) -> None:

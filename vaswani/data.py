@@ -299,7 +299,7 @@ def _hub_dataset(data: str, split: str, setting: str = "data") -> "datasets.Data
     except (FileNotFoundError, ConnectionError) as error:
         unreachable = isinstance(error, ConnectionError)
         why = "the Hub cannot be reached" if unreachable else "there is none that you may read"
-        off = "" if setting == "data" else ", or none to do without"
+        off = "" if setting == "data" else ", or set it to none"
         raise FileNotFoundError(
             f"`{setting}` must be a file, a folder or a dataset on the Hub, got {data}, which is "
             f"no file, and as a dataset {why}. Name files of your own{off}."
