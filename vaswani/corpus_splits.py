@@ -47,21 +47,20 @@ class HeldOut:
 
 
 def hold_out(
-    sources: Iterable[str],
-    targets: Iterable[str],
-    count: int,
-    *,
-    setting: str = "validation_split",
+    sources: Hashes, targets: Hashes, count: int, *, setting: str = "validation_split"
 ) -> HeldOut:
     """Chooses `count` pairs for validation; the same ones whatever their order.
 
     Args:
+        sources: the hash of each pair's folded source.
+        targets: the hash of its folded target.
+        count: how many pairs.
         setting: what a message calls `count`.
 
     Raises:
         InputError: if that leaves nothing to train on.
     """
-    splits = assign_splits(fold_hashes(sources), fold_hashes(targets), validation=count)
+    splits = assign_splits(sources, targets, validation=count)
     training = np.flatnonzero(splits == TRAINING)
     if not len(training):
         raise InputError(f"`{setting}` must leave pairs to train on, got {count} of {len(splits)}.")
