@@ -16,6 +16,7 @@ package and keeps its traceback.
 """
 
 import difflib
+import errno
 import importlib
 import os
 import re
@@ -80,8 +81,7 @@ def main(argv: list[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        # The interpreter flushes stdout once more on exit; give it somewhere to go.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_stdout()
         return 141
     except KeyboardInterrupt:
         print(f"{program}: interrupted.", file=sys.stderr)
@@ -91,7 +91,16 @@ def main(argv: list[str] | None = None) -> int:
         if message is None:
             raise
         print(f"{program}: error: {message}", file=sys.stderr)
+        try:
+            sys.stdout.flush()
+        except OSError:  # what is left of it found no room either
+            _give_up_stdout()
         return 2
+
+
+def _give_up_stdout() -> None:
+    """The interpreter flushes stdout once more on exit; gives it somewhere to go."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _dispatch(words: list[str]) -> int:
@@ -162,14 +171,30 @@ def _memory_wanted(error: Exception) -> str | None:
     return match[1] if match else "more than there is"
 
 
+def _room_wanted(error: Exception) -> str | None:
+    """Why there is no room on a disk, in words; `None` for an error of another kind."""
+    if isinstance(error, OSError):
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        return error.strerror or str(error) if full else None
+    # Libraries that write by themselves have errors of their own, without a number.
+    reasons = [os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)]
+    if "PytorchStreamWriter failed writing" in str(error):
+        return "a file that could not be written to its end"
+    return next((reason for reason in reasons if reason in str(error)), None)
+
+
 def _message_for_user(error: Exception) -> str | None:
     """The one line for an error that the user can mend; `None` for any other."""
     from huggingface_hub.errors import StrictDataclassError
 
     if isinstance(error, OSError) and error.filename is not None:
-        text = f"{error.filename}: {error.strerror or error}."
+        # Of a copy the second is what was written.
+        full = error.filename2 is not None and _room_wanted(error) is not None
+        text = f"{error.filename2 if full else error.filename}: {error.strerror or error}."
     elif isinstance(error, InputError | FileNotFoundError):
         text = str(error)
+    elif (reason := _room_wanted(error)) is not None:
+        text = f"the disk must have room for the output, got {reason!r}. Make room there."
     elif isinstance(error, StrictDataclassError):
         text = re.sub(
             r"^Field '(\w+)' expected (.*), got \w+ \(value: (.*)\)$",
