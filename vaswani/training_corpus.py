@@ -175,6 +175,8 @@ def encode_corpus(
     args: VaswaniTrainingArguments,
     position_limit: int | None,
     say: Any,
+    *,
+    evaluation_limit: tuple[str, int] | None = None,
 ) -> tuple[TokenizedPairs | StreamedPairs, TokenizedPairs | None]:
     """Training and validation pairs as ids, without those that are too long.
 
@@ -185,6 +187,8 @@ def encode_corpus(
         args: size and seed of the updates of a stream.
         position_limit: tokens that the model's learned positions end at; `None` for sinusoids.
         say: told in a line what was left out or cut.
+        evaluation_limit: most tokens of a validation pair, as the function of that name tells;
+            `None` for no limit.
 
     Raises:
         InputError: if no training pair is short enough.
@@ -204,7 +208,7 @@ def encode_corpus(
     if corpus.validation is None:
         return train, None
     return train, encode_to_evaluate(
-        corpus.validation, tokenizer, position_limit, "validation", say
+        corpus.validation, tokenizer, evaluation_limit, "validation", say
     )
 
 
@@ -271,18 +275,33 @@ def _tokenizer_key(tokenizer: Any) -> list[object]:
     return [type(tokenizer).__name__, state, split, tokenizers.__version__]
 
 
+def evaluation_limit(config: Any, max_tokens: int) -> tuple[str, int]:
+    """The setting that says how long a pair to be measured on may be, and its tokens a side.
+
+    Sinusoids have no end, but attention to 100,000 tokens has no room in any memory.
+
+    Args:
+        config: of the model.
+        max_tokens: most tokens of a training pair.
+    """
+    if config.position_limit is None and max_tokens > config.max_position_embeddings:
+        return "max_tokens", max_tokens
+    return "max_position_embeddings", config.max_position_embeddings
+
+
 def encode_to_evaluate(
     texts: Pairs,
     tokenizer: Any,
-    position_limit: int | None,
+    limit: tuple[str, int] | None,
     name: str,
     say: Any,
 ) -> TokenizedPairs | None:
-    """Pairs to measure on: all that the model can read; `None` if there are none."""
-    pairs = TokenizedPairs.from_texts(*texts, tokenizer, max_tokens=position_limit, keep_texts=True)
+    """Pairs to measure on: all within the limit; `None` if there are none."""
+    setting, most = limit or ("", None)
+    pairs = TokenizedPairs.from_texts(*texts, tokenizer, max_tokens=most, keep_texts=True)
     if pairs.left_out:
         say(
             f"{pairs.left_out:,} {name} pairs left out: a side has more than "
-            f"`max_position_embeddings` = {position_limit} tokens."
+            f"`{setting}` = {most} tokens."
         )
     return pairs if len(pairs) else None

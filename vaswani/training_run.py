@@ -39,6 +39,7 @@ from vaswani.training_corpus import (
     Corpus,
     encode_corpus,
     encode_to_evaluate,
+    evaluation_limit,
     read_corpus,
     vocabulary_pairs,
 )
@@ -105,7 +106,15 @@ def run_training(
     check_tokenizer_fits(tokenizer, model.config)
     check_savable(model)
     limit = model.config.position_limit
-    train, validation = encode_corpus(corpus, tokenizer, data_arguments, args, limit, say)
+    train, validation = encode_corpus(
+        corpus,
+        tokenizer,
+        data_arguments,
+        args,
+        limit,
+        say,
+        evaluation_limit=evaluation_limit(model.config, data_arguments.max_tokens),
+    )
     if args.dry_run:
         assert isinstance(train, TokenizedPairs)
         return print_plan(*settled, model, tokenizer, train)
@@ -135,7 +144,7 @@ def run_training(
     if validation is not None:
         write_results(output, args, facts, *_final_evaluation(trainer, validation, say))
     if corpus.test is not None:
-        _measure_test(trainer, corpus.test, output, say)
+        _measure_test(trainer, corpus.test, data_arguments.max_tokens, output, say)
     say(f"Done in {(time.monotonic() - started) / 60:.1f} minutes.")
     return output
 
@@ -328,10 +337,14 @@ def _training_facts(
 
 
 def _measure_test(
-    trainer: VaswaniTrainer, texts: tuple[list[str], list[str]], output: Path, say: Any
+    trainer: VaswaniTrainer,
+    texts: tuple[list[str], list[str]],
+    max_tokens: int,
+    output: Path,
+    say: Any,
 ) -> None:
     """Measures the finished model on the test data and writes what came out."""
-    limit = trainer.model.config.position_limit
+    limit = evaluation_limit(trainer.model.config, max_tokens)
     test = encode_to_evaluate(texts, trainer.processing_class, limit, "test", say)
     if test is None:
         return
