@@ -105,11 +105,14 @@ def written_aside(output: Path) -> Iterator[Path]:
     output.parent.mkdir(parents=True, exist_ok=True)
     aside = output.with_name(f".{output.name}.saving-{os.getpid()}")
     earlier = output.with_name(f".{output.name}.replaced-{os.getpid()}")
+    # Left by a killed process of the same number: in a container each run may be number 1.
+    shutil.rmtree(aside, ignore_errors=True)
     # Not a temporary directory of the standard library, which no other user may read.
     aside.mkdir()
     try:
         yield aside
         if output.is_dir():
+            shutil.rmtree(earlier, ignore_errors=True)
             os.replace(output, earlier)
         os.replace(aside, output)
         shutil.rmtree(earlier, ignore_errors=True)
