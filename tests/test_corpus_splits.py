@@ -120,7 +120,7 @@ def test_group_larger_than_what_is_missing_is_passed_over() -> None:
 
 def test_held_out_pairs_are_not_trained_on() -> None:
     sources, targets = ([row[side] for row in unlike(50) * 2] for side in (0, 1))
-    held = hold_out(sources, targets, 10)
+    held = hold_out(fold_hashes(sources), fold_hashes(targets), 10)
     assert len(held.validation) == 10
     chosen = {sources[k] for k in held.validation}
     assert chosen.isdisjoint(sources[k] for k in held.training)
@@ -129,7 +129,7 @@ def test_held_out_pairs_are_not_trained_on() -> None:
 
 def test_holding_out_everything_is_refused() -> None:
     with pytest.raises(InputError, match="`validation_split` must leave pairs to train on, got 9"):
-        hold_out(["a", "b"], ["c", "d"], 9)
+        hold_out(fold_hashes(["a", "b"]), fold_hashes(["c", "d"]), 9)
 
 
 def test_no_pairs_have_no_splits() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from training_material import arguments, reversal_pairs, tokenizer, write_tsv
 
+from vaswani.corpus_splits import fold_hashes, hold_out
 from vaswani.data_arguments import DataArguments
 from vaswani.errors import InputError
 from vaswani.training_corpus import encode_corpus, read_corpus
@@ -137,6 +138,23 @@ def test_held_out_pairs_are_neither_trained_on_nor_lost(file: Path, tmp_path: Pa
     texts = list(zip(corpus.training.sources, corpus.training.targets, strict=True))
     assert texts == left
     assert len(corpus.training.texts) == 2 * len(left) == len(list(corpus.training.texts))
+
+
+def test_pairs_are_held_out_across_corpora_as_in_memory_and_alike_from_the_cache(
+    tmp_path: Path,
+) -> None:
+    pairs = reversal_pairs(50), reversal_pairs(40, seed=4)
+    files = [write_tsv(tmp_path / f"{k}.tsv", part) for k, part in enumerate(pairs)]
+    settings = {"validation_split": 9, "filters": ["duplicates"], "max_pairs": 80}
+    texts = list(dict.fromkeys([*pairs[0], *pairs[1]]))[:80]
+    hashes = [fold_hashes([pair[side] for pair in texts]) for side in (0, 1)]
+    held = hold_out(hashes[0], hashes[1], 9)
+    for entries_made in (2, 2):
+        _, _, corpus = run(tmp_path, files, **settings)
+        assert entries(tmp_path, "folded") == entries_made
+        found = zip(corpus.training.sources, corpus.training.targets, strict=True)
+        assert list(found) == [texts[k] for k in held.training]
+        assert list(zip(*corpus.validation, strict=True)) == [texts[k] for k in held.validation]
 
 
 def test_what_reading_skipped_is_told_from_the_cache_too(tmp_path: Path) -> None:

@@ -46,13 +46,18 @@ class HeldOut:
     dropped: int
 
 
-def hold_out(sources: Iterable[str], targets: Iterable[str], count: int) -> HeldOut:
+def hold_out(sources: Hashes, targets: Hashes, count: int) -> HeldOut:
     """Chooses `count` pairs for validation; the same ones whatever their order.
+
+    Args:
+        sources: the hash of each pair's folded source.
+        targets: the hash of its folded target.
+        count: how many pairs.
 
     Raises:
         InputError: if that leaves nothing to train on.
     """
-    splits = assign_splits(fold_hashes(sources), fold_hashes(targets), validation=count)
+    splits = assign_splits(sources, targets, validation=count)
     training = np.flatnonzero(splits == TRAINING)
     if not len(training):
         raise InputError(

@@ -26,7 +26,7 @@ from typing import Any
 from transformers import set_seed
 
 from vaswani.configuration_vaswani import VaswaniConfig
-from vaswani.corpus_splits import hold_out
+from vaswani.corpus_splits import fold_hashes, hold_out
 from vaswani.data import read_texts
 from vaswani.demo_corpus import generate
 from vaswani.errors import InputError
@@ -185,7 +185,7 @@ def _material(arguments: Table3Arguments) -> _Material:
             held = read_texts(arguments.validation_data, **codes)
             validation = held[0][:count], held[1][:count]
         else:
-            parts = hold_out(sources, targets, count)
+            parts = hold_out(fold_hashes(sources), fold_hashes(targets), count)
             validation = (
                 [sources[k] for k in parts.validation],
                 [targets[k] for k in parts.validation],

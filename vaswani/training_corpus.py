@@ -21,7 +21,7 @@ from vaswani.corpus_cache import CorpusCache, data_key, joined_key
 from vaswani.corpus_cleaning import Cleaner
 from vaswani.corpus_ids import IdLists, map_ids, write_ids
 from vaswani.corpus_readers import Pairs
-from vaswani.corpus_splits import hold_out
+from vaswani.corpus_splits import Hashes, fold_hashes, hold_out
 from vaswani.corpus_store import PairBlocks, StoredCorpus, StoredPairs, store_corpus
 from vaswani.data import ReadReport, check_words, corpus_of, is_on_hub, read_pairs, read_texts
 from vaswani.data_arguments import DataArguments
@@ -34,6 +34,7 @@ from vaswani.training_streaming import FirstPairs, PairStream, StreamedPairs
 _LARGEST_HOLD_OUT = 1000
 _IDS = "ids.arrow"
 _KEPT = "kept.npy"
+_FOLDED = "folded.npy"
 
 
 @dataclass
@@ -78,7 +79,7 @@ def read_corpus(arguments: DataArguments, say: Any, *, fetch: bool) -> Corpus:
     elif count == 0:
         say(f"{len(pairs):,} pairs to train on, none to validate on.")
     else:
-        held = hold_out(pairs.sources, pairs.targets, count)
+        held = hold_out(*_folded(cache, pairs), count)
         corpus.training = pairs.select(held.training)
         corpus.validation = pairs.take(held.validation)
         left_out = f"; {held.dropped:,} with the target of one of those left out"
@@ -141,6 +142,23 @@ def _filtered(
     entry = cache.entry("kept", key, make)
     say(f"{entry.facts['report']}.")
     return pairs.select(np.load(entry.folder / _KEPT))
+
+
+def _folded(cache: CorpusCache, pairs: StoredPairs) -> tuple[Hashes, Hashes]:
+    """The hashes of the folded sources and targets, of each corpus from the cache."""
+    found = []
+    for number, corpus in enumerate(pairs.corpora):
+
+        def make(folder: Path, corpus: StoredCorpus = corpus) -> dict[str, Any]:
+            blocks = _counted(StoredPairs([corpus]).blocks(), f"Folding {_short(corpus.name)}")
+            hashes = [[fold_hashes(side) for side in block] for block in blocks]
+            np.save(folder / _FOLDED, np.concatenate(hashes, axis=1))
+            return {}
+
+        entry = cache.entry("folded", joined_key([corpus.key]), make)
+        found.append(np.load(entry.folder / _FOLDED)[:, pairs.kept_of(number)])
+    sources, targets = np.concatenate(found, axis=1)
+    return sources, targets
 
 
 def _short(word: str) -> str:

@@ -61,7 +61,7 @@ class CleanArguments:
 ARGUMENTS = (CorpusArguments, CleanArguments, OutputArguments)
 EXAMPLES = """
 vaswani corpus clean --data raw.tsv.gz --source en --target de --output kept.tsv
-vaswani corpus clean --data raw.tsv --source en --target de --output kept.tsv --dropped dropped.tsv
+vaswani corpus clean --data raw.tsv --source en --target de --output kept.tsv --dropped rest.tsv
 vaswani corpus clean --data a.tsv b.en,b.de --source en --target de --output kept.tsv
 vaswani corpus clean --data a.tsv --source en --target de --output b.tsv --filters length:most=80
 """

@@ -153,7 +153,7 @@ ARGUMENTS: tuple[type, ...] = (CorpusArguments, VocabularyArguments)
 EXAMPLES = """
 vaswani tokenizer train --data train.tsv --source en --target de --output-dir tokenizers/en-de
 vaswani tokenizer train --text all.txt --vocabulary-model unigram --output-dir tokenizers/unigram
-vaswani tokenizer train --data a.en,a.de --source en --target de --separate-vocabularies --output a
+vaswani tokenizer train --data a.tsv --source en --target de --separate-vocabularies --output a
 """
 
 
