@@ -191,10 +191,8 @@ def encode_corpus(
     tokenizer: Any,
     arguments: DataArguments,
     args: VaswaniTrainingArguments,
-    position_limit: int | None,
+    config: Any,
     say: Any,
-    *,
-    evaluation_limit: tuple[str, int] | None = None,
 ) -> tuple[TokenizedPairs | StreamedPairs, TokenizedPairs | None]:
     """Training and validation pairs as ids, without those that are too long.
 
@@ -203,15 +201,14 @@ def encode_corpus(
         tokenizer: of the model.
         arguments: how long a training pair may be, and where the cache is.
         args: size and seed of the updates of a stream.
-        position_limit: tokens that the model's learned positions end at; `None` for sinusoids.
+        config: of the model, which says where its positions end; `None` for no limit.
         say: told in a line what was left out or cut.
-        evaluation_limit: most tokens of a validation pair, as the function of that name tells;
-            `None` for no limit.
 
     Raises:
         InputError: if no training pair is short enough.
     """
     name, max_tokens = "max_tokens", arguments.max_tokens
+    position_limit = None if config is None else config.position_limit
     if position_limit is not None and position_limit < max_tokens:
         name, max_tokens = "max_position_embeddings", position_limit
     train: TokenizedPairs | StreamedPairs
@@ -225,9 +222,8 @@ def encode_corpus(
         _report_length(train, name, max_tokens, say)
     if corpus.validation is None:
         return train, None
-    return train, encode_to_evaluate(
-        corpus.validation, tokenizer, evaluation_limit, "validation", say
-    )
+    limit = None if config is None else evaluation_limit(config, arguments.max_tokens)
+    return train, encode_to_evaluate(corpus.validation, tokenizer, limit, "validation", say)
 
 
 def _report_length(train: TokenizedPairs, name: str, max_tokens: int, say: Any) -> None:

@@ -105,16 +105,7 @@ def run_training(
     model.generation_config.update(**model_arguments.search)
     check_tokenizer_fits(tokenizer, model.config)
     check_savable(model)
-    limit = model.config.position_limit
-    train, validation = encode_corpus(
-        corpus,
-        tokenizer,
-        data_arguments,
-        args,
-        limit,
-        say,
-        evaluation_limit=evaluation_limit(model.config, data_arguments.max_tokens),
-    )
+    train, validation = encode_corpus(corpus, tokenizer, data_arguments, args, model.config, say)
     if args.dry_run:
         assert isinstance(train, TokenizedPairs)
         return print_plan(*settled, model, tokenizer, train)
@@ -122,6 +113,7 @@ def run_training(
 
     if args.should_save:
         claim_output(output, model_arguments, data_arguments, args)
+    limit = model.config.position_limit
     rows = _rows(train, tokenizer, model_arguments, data_arguments, limit)
     datasets = {"train_dataset": rows, "eval_dataset": validation}
     log = output / "log.jsonl"
