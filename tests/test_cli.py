@@ -299,6 +299,41 @@ def test_output_that_finds_no_room_is_one_line_of_error() -> None:
     assert done.stderr.decode() == f"vaswani: error: {FULL}\n"
 
 
+def test_names_that_are_no_text_are_shown_as_they_are_or_refused(tmp_path: Path) -> None:
+    name = os.fsencode(tmp_path) + b"/\xe9.tsv"
+    try:
+        with open(name, "wb") as file:
+            file.write(b"a\tb\n")
+    except OSError:
+        pytest.skip("file names must be UTF-8 here")
+    code = "import sys; from vaswani.cli import main; sys.exit(main())"
+    for language, expected in (("en", 0), (b"\xe9", 2)):
+        words = [
+            "--data",
+            name,
+            "--target",
+            "de",
+            "--source",
+            language,
+            "--output",
+            name + b".jsonl",
+        ]
+        environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"}
+        done = subprocess.run(
+            [sys.executable, "-c", code, "corpus", "convert", *words],
+            env=environment,
+            capture_output=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == expected, done.stderr
+        if expected:
+            assert done.stderr.startswith(b"vaswani corpus: error: words of this command must be")
+            assert done.stderr.count(b"\n") == 1
+        else:
+            assert done.stdout == name + b".jsonl: 1 pairs\n"
+
+
 def test_help_loads_no_library_of_the_extras() -> None:
     code = (
         "import sys; from vaswani.cli import main\n"

@@ -8,7 +8,7 @@ packed files to `compressed_files`.
     clean_text            what is done to every text, in training and in translation alike
     joined_lines          a text of several lines as one
     ReadReport            how many pairs were read, and what was skipped, by reason
-    check_file, checked_encoding
+    check_file, check_lasting, checked_encoding
 
 - A line ends at `\\n` alone; a `\\r` before it belongs to the end. No other character ends a line.
 - A byte order mark at the start of a file is dropped. Bytes are decoded strictly.
@@ -187,6 +187,19 @@ def check_file(path: Path) -> None:
         raise InputError(f"{path} must be a file, got a folder.")
     if not path.exists():
         raise FileNotFoundError(f"{path} must exist, got no such file.")
+
+
+def check_lasting(path: Path) -> None:
+    """Refuses a pipe or a device where a corpus is read more than once.
+
+    Raises:
+        InputError: for one of these; files, folders and what does not exist pass.
+    """
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise InputError(
+            f"`data` must be a file, since it is read more than once, got {path}, which can be "
+            "read only once. Save it to a file first."
+        )
 
 
 def checked_encoding(encoding: str) -> str:

@@ -18,6 +18,7 @@ package and keeps its traceback.
 import difflib
 import errno
 import importlib
+import io
 import os
 import re
 import sys
@@ -50,6 +51,8 @@ _EXTRAS = {
     "zstandard": "data",
 }
 
+_SURROGATE = re.compile("[\udc80-\udcff]")  # bytes of a command line that are no UTF-8
+
 _DESCRIPTION = """\
 usage: vaswani COMMAND [options]
 
@@ -75,6 +78,9 @@ def main(argv: list[str] | None = None) -> int:
         argv: the words after `vaswani`; `None` takes those of this process.
     """
     words = sys.argv[1:] if argv is None else argv
+    if argv is None and isinstance(sys.stdout, io.TextIOWrapper):
+        # Names of files are shown as they are, also where they are no text of the locale.
+        sys.stdout.reconfigure(errors="surrogateescape")
     program = f"vaswani {words[0]}" if words and words[0] in COMMANDS else "vaswani"
     try:
         code = _dispatch(words)
@@ -88,6 +94,8 @@ def main(argv: list[str] | None = None) -> int:
         return 130
     except Exception as error:
         message = _message_for_user(error)
+        if isinstance(error, UnicodeEncodeError) and _SURROGATE.search(" ".join(words)):
+            message = "words of this command must be valid UTF-8, got bytes that are not. Rename."
         if message is None:
             raise
         print(f"{program}: error: {message}", file=sys.stderr)

@@ -20,6 +20,7 @@ from vaswani.cli._model import ComputeArguments, check_writable, is_terminal, op
 from vaswani.corpus_readers import format_of
 from vaswani.data import corpus_of
 from vaswani.errors import InputError
+from vaswani.output_folder import check_apart
 from vaswani.text_lines import (
     ReadReport,
     check_file,
@@ -120,8 +121,11 @@ def _pairs(what: ScoreArguments) -> Iterator[tuple[str, str, str]]:
     encoding = checked_encoding(what.encoding)
     corpora = [corpus_of(word) for word in what.data]
     for corpus in corpora:
-        for path in [corpus] if isinstance(corpus, str) else corpus:
+        paths = [corpus] if isinstance(corpus, str) else corpus
+        for path in paths:
             check_file(Path(path))
+        if what.output != "-":
+            check_apart("--output", what.output, paths)
         if isinstance(corpus, str) and format_of(Path(corpus)) not in ("tsv", "jsonl"):
             raise InputError(
                 "`--data` must be tab-separated, JSON lines or two line-aligned files, "
