@@ -210,7 +210,8 @@ def test_pairs_to_measure_on_have_a_limit_with_sinusoids_too(
     most = expected[1]
     # A word a token, and the end token.
     texts = [" ".join(["eins"] * (count - 1)) for count in (2, most, most + 1)]
-    held = write_tsv(tmp_path / "held.tsv", [*((text, "eins") for text in texts), ("eins", texts[2])])
+    pairs = [*((text, "eins") for text in texts), ("eins", texts[2])]
+    held = write_tsv(tmp_path / "held.tsv", pairs)
     data = DataArguments(
         [str(file)],
         "en",
