@@ -1,5 +1,6 @@
 """Claims about the frame of the command line: parsing, settings files, help and errors."""
 
+import errno
 import os
 import re
 import subprocess
@@ -218,6 +219,9 @@ def test_every_module_is_a_command_and_explains_itself(capsys) -> None:
         assert max(map(len, text.splitlines())) <= 100
 
 
+FULL = "the disk must have room for the output, got 'No space left on device'. Make room there."
+
+
 def _strict_error() -> StrictDataclassError:
     with pytest.raises(StrictDataclassError, match="multiple") as raised:
         VaswaniConfig(d_model=33, encoder_attention_heads=4)
@@ -233,6 +237,14 @@ def _strict_error() -> StrictDataclassError:
         (lambda: IsADirectoryError(21, "Is a directory", "runs"), "runs: Is a directory."),
         (_strict_error, "`d_model` must be a multiple of `encoder_attention_heads`, got 33 and 4."),
         (lambda: ModuleNotFoundError("no", name="sacrebleu"), "sacrebleu is not installed"),
+        (lambda: OSError(errno.ENOSPC, "No space left on device"), FULL),
+        (lambda: OSError(errno.EFBIG, "File too large"), FULL[:43]),
+        (lambda: RuntimeError("I/O error: No space left on device (os error 28)"), FULL),
+        (lambda: RuntimeError("PytorchStreamWriter failed writing file data/1"), FULL[:43]),
+        (lambda: OSError(errno.ENOSPC, "No space left", "a.py", None, "b.py"), "b.py: No space"),
+        (lambda: OSError(errno.ENOSPC, "No space left", "a.py"), "a.py: No space left."),
+        (lambda: PermissionError(13, "Permission denied", "a", None, "b"), "a: Permission denied."),
+        (lambda: InputError("`c` must have room: No space left on device"), "`c` must have room"),
     ],
 )
 def test_errors_of_the_input_become_one_line(capsys, fake_command, error, message) -> None:
@@ -276,6 +288,50 @@ def test_reader_that_goes_away_is_no_error() -> None:
     done = _started(code, stdout=writing, stderr=subprocess.PIPE)
     os.close(writing)
     assert (done.returncode, done.stderr) == (141, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_output_that_finds_no_room_is_one_line_of_error() -> None:
+    code = "import sys; from vaswani.cli import main; sys.exit(main(['--help']))"
+    with open("/dev/full", "wb") as full:
+        done = _started(code, stdout=full, stderr=subprocess.PIPE)
+    assert done.returncode == 2
+    assert done.stderr.decode() == f"vaswani: error: {FULL}\n"
+
+
+def test_names_that_are_no_text_are_shown_as_they_are_or_refused(tmp_path: Path) -> None:
+    name = os.fsencode(tmp_path) + b"/\xe9.tsv"
+    try:
+        with open(name, "wb") as file:
+            file.write(b"a\tb\n")
+    except OSError:
+        pytest.skip("file names must be UTF-8 here")
+    code = "import sys; from vaswani.cli import main; sys.exit(main())"
+    for language, expected in (("en", 0), (b"\xe9", 2)):
+        words = [
+            "--data",
+            name,
+            "--target",
+            "de",
+            "--source",
+            language,
+            "--output",
+            name + b".jsonl",
+        ]
+        environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"}
+        done = subprocess.run(
+            [sys.executable, "-c", code, "corpus", "convert", *words],
+            env=environment,
+            capture_output=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == expected, done.stderr
+        if expected:
+            assert done.stderr.startswith(b"vaswani corpus: error: words of this command must be")
+            assert done.stderr.count(b"\n") == 1
+        else:
+            assert done.stdout == name + b".jsonl: 1 pairs\n"
 
 
 def test_help_loads_no_library_of_the_extras() -> None:

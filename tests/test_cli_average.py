@@ -129,6 +129,19 @@ def test_a_folder_that_fails_half_way_leaves_the_earlier_one(tmp_path: Path) -> 
     assert [path.name for path in tmp_path.rglob("*")] == ["a", "new"]
 
 
+def test_what_a_killed_process_of_the_same_number_left_is_in_no_ones_way(tmp_path: Path) -> None:
+    """In a container every run may be process 1."""
+    output = tmp_path / "a"
+    for content in ("old", "new"):
+        for name in ("saving", "replaced"):
+            (tmp_path / f".a.{name}-{os.getpid()}").mkdir()
+            (tmp_path / f".a.{name}-{os.getpid()}" / "left").write_text("left")
+        with written_aside(output) as aside:
+            (aside / content).write_text(content)
+    assert [path.name for path in output.iterdir()] == ["new"]
+    assert not list(tmp_path.glob(".a.saving*"))
+
+
 def test_a_folder_written_aside_is_readable_as_any_other(tmp_path: Path) -> None:
     (tmp_path / "plain").mkdir()
     with written_aside(tmp_path / "a"):

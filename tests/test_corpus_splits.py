@@ -136,3 +136,11 @@ def test_no_pairs_have_no_splits() -> None:
     empty = fold_hashes([])
     assert assign_splits(empty, empty, validation=3, test=0.1).tolist() == []
     assert empty.dtype == np.uint64
+
+
+def test_a_target_of_the_test_set_is_left_out_of_validation_not_the_reverse() -> None:
+    """The test set is chosen first, and validation is filled from other groups."""
+    sources = np.array([1, 2, 3, 2**64 - 1], dtype=np.uint64)
+    targets = np.array([7, 8, 9, 7], dtype=np.uint64)
+    found = assign_splits(sources, targets, validation=1, test=1)
+    assert found.tolist() == [LEFT_OUT, VALIDATION, TRAINING, TEST]

@@ -50,6 +50,10 @@ def test_quantiles_are_lengths_that_occur() -> None:
     assert summary["target"]["lengths"]["words"] == [1] * 7
 
 
+def test_no_outliers_are_told_where_none_are_wanted() -> None:
+    assert counted().outliers(0) == {kind: [] for kind in OUTLIERS}
+
+
 def test_outliers_are_told_by_number() -> None:
     outliers = counted().outliers(2)
     assert outliers.keys() == OUTLIERS.keys()

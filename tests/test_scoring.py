@@ -142,7 +142,8 @@ def test_bad_record_is_refused_with_its_line(tmp_path, folder, capsys, line, mes
     ("text", "other", "message"),
     [
         ("a\tb\nc\n", None, "line 2: there must be 2 columns"),
-        ("a\nb\n", "a\n", "as many lines as each other, but .*other.txt ends after 1"),
+        ("a\nb\n", "a\n", "given.txt and .*other.txt must have as many .*, got 2 and 1"),
+        ("a\nb\n", "a\nb\nc\nd\n", "must have as many lines as each other, got 2 and 4"),
         (None, None, "given.txt must exist"),
     ],
 )
@@ -157,6 +158,13 @@ def test_bad_data_is_refused_in_one_line(tmp_path, folder, capsys, text, other, 
     err = capsys.readouterr().err
     assert err.count("\n") == 1
     assert re.search(message, err)
+
+
+@pytest.mark.parametrize("name", ["a.tmx", "a.po", "a.mo", "a.tmx.gz"])
+def test_formats_without_lines_are_refused_by_name(tmp_path, folder, capsys, name) -> None:
+    (tmp_path / name).write_text("<tmx/>")
+    assert main(["score", "--model", str(folder), "--data", str(tmp_path / name)]) == 2
+    assert f"{name}. Make one of it by `vaswani corpus convert`" in capsys.readouterr().err
 
 
 def test_text_too_long_for_learned_positions_is_named_by_its_line(

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 from training_material import arguments, reversal_pairs, tokenizer, write_tsv
 
+from vaswani import VaswaniConfig
 from vaswani.corpus_splits import fold_hashes, hold_out
 from vaswani.data_arguments import DataArguments
 from vaswani.errors import InputError
-from vaswani.training_corpus import encode_corpus, read_corpus
+from vaswani.training_corpus import encode_corpus, evaluation_limit, read_corpus
 from vaswani.training_data import TokenizedPairs
 from vaswani.vocabulary import train_tokenizer
 
@@ -219,3 +220,40 @@ def test_data_of_a_recipe_can_be_turned_off(file: Path) -> None:
     off: dict[str, Any] = {"validation_data": ["none"], "test_data": ["none"]}
     data = DataArguments(data=[str(file)], source="en", target="de", **off)
     assert data.validation_data is None and data.test_data is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "max_tokens", "expected"),
+    [
+        ({}, 20, ("max_position_embeddings", 30)),
+        ({}, 40, ("max_tokens", 40)),
+        ({"position_encoding": "learned"}, 20, ("max_position_embeddings", 30)),
+        ({"position_encoding": "learned"}, 40, ("max_position_embeddings", 30)),
+    ],
+)
+def test_pairs_to_measure_on_have_a_limit_with_sinusoids_too(
+    file: Path, tmp_path: Path, settings: Any, max_tokens: int, expected: tuple[str, int]
+) -> None:
+    """As long as the model's text is, or as long as it is trained on where that is longer."""
+    config = VaswaniConfig.from_preset("tiny", max_position_embeddings=30, **settings)
+    assert evaluation_limit(config, max_tokens) == expected
+    most = expected[1]
+    # A word a token, and the end token.
+    texts = [" ".join(["eins"] * (count - 1)) for count in (2, most, most + 1)]
+    pairs = [*((text, "eins") for text in texts), ("eins", texts[2])]
+    held = write_tsv(tmp_path / "held.tsv", pairs)
+    data = DataArguments(
+        [str(file)],
+        "en",
+        "de",
+        validation_data=[str(held)],
+        max_tokens=max_tokens,
+        cache_dir=str(tmp_path / "cache"),
+    )
+    said: list[str] = []
+    corpus = read_corpus(data, said.append, fetch=True)
+    words = train_tokenizer(["eins"] * 20, model="word")
+    _, validation = encode_corpus(corpus, words, data, arguments(tmp_path), config, said.append)
+    assert validation is not None
+    assert validation.source_lengths.tolist() == [2, most]
+    assert f"2 validation pairs left out: a side has more than `{expected[0]}` = {most}" in said[-1]

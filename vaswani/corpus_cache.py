@@ -25,6 +25,7 @@ from typing import Any
 
 from vaswani.data import named_dataset
 from vaswani.errors import InputError
+from vaswani.text_lines import check_lasting
 
 # Part of every key: raise it when the form of an entry or the rules of reading change.
 _FORM = "1"
@@ -182,6 +183,8 @@ def data_key(data: Any, *, split: str = "train") -> str:
     if dataset is not None:
         return f"dataset {dataset._fingerprint}"
     paths = [data] if isinstance(data, str | Path) else data
+    for path in paths:
+        check_lasting(Path(path))
     return " ".join(_digest(Path(path)) for path in paths)
 
 

@@ -136,7 +136,7 @@ class CorpusStatistics:
 def _largest(values: NDArray, count: int, order: NDArray | None = None) -> list[int]:
     """Places of the largest values; of equal ones the first by `order`."""
     order = np.arange(len(values)) if order is None else order
-    if len(values) > count:
+    if 0 < count < len(values):
         least = np.partition(values, len(values) - count)[len(values) - count]
         places = np.flatnonzero(values >= least)
     else:

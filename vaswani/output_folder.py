@@ -1,6 +1,7 @@
 """Folders that appear whole or not at all.
 
 check_can_write    refuses before the work a folder that could not be made after it
+check_apart        refuses an output that would take the place of what is read
 check_free         refuses a folder that holds what is not to be replaced
 file_aside         names a file to fill, and moves it into place
 written_aside      fills a folder under another name and moves it into place
@@ -9,7 +10,7 @@ written_aside      fills a folder under another name and moves it into place
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -40,6 +41,29 @@ def check_can_write(output: Path, setting: str) -> None:
             f"`{setting}` must be where you may write, got {output} ({error.strerror}). "
             "Choose another."
         ) from error
+
+
+def check_apart(setting: str, output: str | Path, inputs: Iterable[str | Path]) -> None:
+    """Refuses an output that would take the place of what is read.
+
+    Args:
+        setting: what the message calls the output.
+        output: a file, or a folder that is replaced with all that it holds.
+        inputs: files and folders; names of other things are passed over.
+
+    Raises:
+        InputError: if an input is the output, by whatever name, or is in it.
+    """
+    output = Path(output)
+    for path in map(Path, inputs):
+        if not path.exists():
+            continue
+        same = output.is_file() and path.samefile(output)
+        if same or (output.is_dir() and output.resolve() in path.resolve().parents):
+            raise InputError(
+                f"`{setting}` must be apart from what is read, got {output}, which would take the "
+                f"place of {path}. Choose another name."
+            )
 
 
 def check_free(output: Path, setting: str, *, kind: str, mark: str, overwrite: bool) -> bool:
@@ -105,11 +129,14 @@ def written_aside(output: Path) -> Iterator[Path]:
     output.parent.mkdir(parents=True, exist_ok=True)
     aside = output.with_name(f".{output.name}.saving-{os.getpid()}")
     earlier = output.with_name(f".{output.name}.replaced-{os.getpid()}")
+    # Left by a killed process of the same number: in a container each run may be number 1.
+    shutil.rmtree(aside, ignore_errors=True)
     # Not a temporary directory of the standard library, which no other user may read.
     aside.mkdir()
     try:
         yield aside
         if output.is_dir():
+            shutil.rmtree(earlier, ignore_errors=True)
             os.replace(output, earlier)
         os.replace(aside, output)
         shutil.rmtree(earlier, ignore_errors=True)

@@ -8,11 +8,12 @@ packed files to `compressed_files`.
     clean_text            what is done to every text, in training and in translation alike
     joined_lines          a text of several lines as one
     ReadReport            how many pairs were read, and what was skipped, by reason
-    check_file, checked_encoding
+    check_file, check_lasting, checked_encoding
 
 - A line ends at `\\n` alone; a `\\r` before it belongs to the end. No other character ends a line.
 - A byte order mark at the start of a file is dropped. Bytes are decoded strictly.
 - Line numbers in messages start at 1 and count blank lines.
+- A line of more than 128 MiB is an error, so that no file can take all memory.
 """
 
 import codecs
@@ -31,6 +32,8 @@ from vaswani.wording import counted
 BadLines = Literal["error", "skip"]
 
 _BLOCK_BYTES = 1 << 23
+# A few megabytes can be packed so that they unpack to one line of terabytes.
+MOST_LINE_BYTES = 1 << 27
 _BREAK = re.compile(r"[\t\n\r]")
 _WHITE_SPACE = re.compile(r"\s+")
 
@@ -109,7 +112,7 @@ def line_blocks(
     """Yields the number of a block's first line and its lines, `None` for an undecodable one."""
     number = 1
     with _reading(lines) as read:
-        for block in _byte_blocks(read):
+        for block in _byte_blocks(read, name):
             if number == 1 and encoding == "utf-8":
                 block = block.removeprefix(codecs.BOM_UTF8)
                 if not block:
@@ -157,16 +160,25 @@ def _reading(lines: str | Path | BinaryIO) -> Iterator[Callable[[int], bytes]]:
         yield getattr(lines, "read1", lines.read)
 
 
-def _byte_blocks(read: Callable[[int], bytes]) -> Iterator[bytes]:
+def _byte_blocks(read: Callable[[int], bytes], name: str) -> Iterator[bytes]:
     """Yields the bytes in blocks of whole lines, none of them empty."""
+    number, size = 1, 0
     pending: list[bytes] = []
     while data := read(_BLOCK_BYTES):
         end = data.rfind(b"\n") + 1
         if end:
-            yield b"".join([*pending, data[:end]])
-            pending = []
+            block = b"".join([*pending, data[:end]])
+            yield block
+            number += block.count(b"\n")
+            pending, size = [], 0
         if end < len(data):
             pending.append(data[end:])
+            size += len(data) - end
+        if size > MOST_LINE_BYTES:
+            raise InputError(
+                f"{name}, line {number}: a line must have at most {MOST_LINE_BYTES:,} bytes, "
+                f"got more. Break it, or see whether {name} is a text at all."
+            )
     if pending:
         yield b"".join(pending)
 
@@ -176,6 +188,19 @@ def check_file(path: Path) -> None:
         raise InputError(f"{path} must be a file, got a folder.")
     if not path.exists():
         raise FileNotFoundError(f"{path} must exist, got no such file.")
+
+
+def check_lasting(path: Path) -> None:
+    """Refuses a pipe or a device where a corpus is read more than once.
+
+    Raises:
+        InputError: for one of these; files, folders and what does not exist pass.
+    """
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise InputError(
+            f"`data` must be a file, since it is read more than once, got {path}, which can be "
+            "read only once. Save it to a file first."
+        )
 
 
 def checked_encoding(encoding: str) -> str:

@@ -201,7 +201,7 @@ def encode_corpus(
     tokenizer: Any,
     arguments: DataArguments,
     args: VaswaniTrainingArguments,
-    position_limit: int | None,
+    config: Any,
     say: Any,
 ) -> tuple[TokenizedPairs | StreamedPairs, TokenizedPairs | None]:
     """Training and validation pairs as ids, without those that are too long.
@@ -211,13 +211,14 @@ def encode_corpus(
         tokenizer: of the model.
         arguments: how long a training pair may be, and where the cache is.
         args: size and seed of the updates of a stream.
-        position_limit: tokens that the model's learned positions end at; `None` for sinusoids.
+        config: of the model, which says where its positions end; `None` for no limit.
         say: told in a line what was left out or cut.
 
     Raises:
         InputError: if no training pair is short enough.
     """
     name, max_tokens = "max_tokens", arguments.max_tokens
+    position_limit = None if config is None else config.position_limit
     if position_limit is not None and position_limit < max_tokens:
         name, max_tokens = "max_position_embeddings", position_limit
     train: TokenizedPairs | StreamedPairs
@@ -231,9 +232,8 @@ def encode_corpus(
         _report_length(train, name, max_tokens, say)
     if corpus.validation is None:
         return train, None
-    return train, encode_to_evaluate(
-        corpus.validation, tokenizer, position_limit, "validation", say
-    )
+    limit = None if config is None else evaluation_limit(config, arguments.max_tokens)
+    return train, encode_to_evaluate(corpus.validation, tokenizer, limit, "validation", say)
 
 
 def _report_length(train: TokenizedPairs, name: str, max_tokens: int, say: Any) -> None:
@@ -303,18 +303,33 @@ def _tokenizer_key(tokenizer: Any) -> list[object]:
     return [type(tokenizer).__name__, state, split, tokenizers.__version__]
 
 
+def evaluation_limit(config: Any, max_tokens: int) -> tuple[str, int]:
+    """The setting that says how long a pair to be measured on may be, and its tokens a side.
+
+    Sinusoids have no end, but attention to 100,000 tokens has no room in any memory.
+
+    Args:
+        config: of the model.
+        max_tokens: most tokens of a training pair.
+    """
+    if config.position_limit is None and max_tokens > config.max_position_embeddings:
+        return "max_tokens", max_tokens
+    return "max_position_embeddings", config.max_position_embeddings
+
+
 def encode_to_evaluate(
     texts: Pairs,
     tokenizer: Any,
-    position_limit: int | None,
+    limit: tuple[str, int] | None,
     name: str,
     say: Any,
 ) -> TokenizedPairs | None:
-    """Pairs to measure on: all that the model can read; `None` if there are none."""
-    pairs = TokenizedPairs.from_texts(*texts, tokenizer, max_tokens=position_limit, keep_texts=True)
+    """Pairs to measure on: all within the limit; `None` if there are none."""
+    setting, most = limit or ("", None)
+    pairs = TokenizedPairs.from_texts(*texts, tokenizer, max_tokens=most, keep_texts=True)
     if pairs.left_out:
         say(
             f"{counted(pairs.left_out, f'{name} pair')} left out: a side has more than "
-            f"`max_position_embeddings` = {position_limit} tokens."
+            f"`{setting}` = {most} tokens."
         )
     return pairs if len(pairs) else None

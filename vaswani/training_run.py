@@ -20,6 +20,7 @@ from transformers import set_seed
 
 from vaswani.configuration_vaswani import VaswaniConfig
 from vaswani.corpus_languages import language_doubt
+from vaswani.corpus_readers import Pairs
 from vaswani.data_arguments import DataArguments
 from vaswani.errors import InputError
 from vaswani.evaluation import check_spaced_language
@@ -41,6 +42,7 @@ from vaswani.training_corpus import (
     Corpus,
     encode_corpus,
     encode_to_evaluate,
+    evaluation_limit,
     read_corpus,
     vocabulary_pairs,
 )
@@ -112,8 +114,7 @@ def run_training(
     model.generation_config.update(**model_arguments.search)
     check_tokenizer_fits(tokenizer, model.config)
     check_savable(model)
-    limit = model.config.position_limit
-    train, validation = encode_corpus(corpus, tokenizer, data_arguments, args, limit, say)
+    train, validation = encode_corpus(corpus, tokenizer, data_arguments, args, model.config, say)
     if model_arguments.model:
         fill_unset(args, model, None, updates_of_pass(train, args))
     if args.dry_run:
@@ -123,6 +124,7 @@ def run_training(
 
     if args.should_save:
         claim_output(output, model_arguments, data_arguments, args, say)
+    limit = model.config.position_limit
     rows = _rows(train, tokenizer, model_arguments, data_arguments, limit)
     datasets = {"train_dataset": rows, "eval_dataset": validation}
     log = output / "log.jsonl"
@@ -142,7 +144,7 @@ def run_training(
     trainer.paper_bleu = data_arguments.target if args.paper_bleu else None
     if validation is not None:
         write_results(output, args, facts, *_final_evaluation(trainer, validation, say))
-    _measure_test(trainer, corpus.test, output, say)
+    _measure_test(trainer, corpus.test, data_arguments.max_tokens, output, say)
     say(f"Done in {lasting(time.monotonic() - started)}.")
     return output
 
@@ -339,12 +341,12 @@ def _training_facts(
 
 
 def _measure_test(
-    trainer: VaswaniTrainer, texts: tuple[list[str], list[str]] | None, output: Path, say: Any
+    trainer: VaswaniTrainer, texts: Pairs | None, max_tokens: int, output: Path, say: Any
 ) -> None:
     """Measures the finished model on the test data, if any, and writes what came out."""
     if texts is None:
         return
-    limit = trainer.model.config.position_limit
+    limit = evaluation_limit(trainer.model.config, max_tokens)
     test = encode_to_evaluate(texts, trainer.processing_class, limit, "test", say)
     if test is None:
         return

@@ -12,6 +12,7 @@ every time, and a resumed run goes through the stream up to the place where it w
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from vaswani.corpus_store import PairBlocks
 from vaswani.data import ReadReport, check_words, corpus_of, read_pairs
 from vaswani.data_arguments import DataArguments
 from vaswani.errors import InputError
+from vaswani.text_lines import check_lasting
 from vaswani.training_arguments import VaswaniTrainingArguments
 from vaswani.training_data import TokenizedPairs
 from vaswani.training_updates import micro_batches, updates_seed
@@ -55,7 +57,10 @@ class PairStream:
     def __post_init__(self) -> None:
         check_words(self.arguments.data, self.arguments.encoding)
         for word in self.arguments.data:
-            read_pairs(corpus_of(word), **self.arguments.reading_options)
+            data = corpus_of(word)
+            read_pairs(data, **self.arguments.reading_options)
+            for path in [data] if isinstance(data, str) else data:
+                check_lasting(Path(path))
 
     def chunks(self, number: int, seed: int) -> Iterator[Pairs]:
         """The pairs of one pass in chunks.

@@ -16,7 +16,9 @@ package and keeps its traceback.
 """
 
 import difflib
+import errno
 import importlib
+import io
 import os
 import re
 import sys
@@ -49,6 +51,8 @@ _EXTRAS = {
     "zstandard": "data",
 }
 
+_SURROGATE = re.compile("[\udc80-\udcff]")  # bytes of a command line that are no UTF-8
+
 _DESCRIPTION = """\
 usage: vaswani COMMAND [options]
 
@@ -74,24 +78,37 @@ def main(argv: list[str] | None = None) -> int:
         argv: the words after `vaswani`; `None` takes those of this process.
     """
     words = sys.argv[1:] if argv is None else argv
+    if argv is None and isinstance(sys.stdout, io.TextIOWrapper):
+        # Names of files are shown as they are, also where they are no text of the locale.
+        sys.stdout.reconfigure(errors="surrogateescape")
     program = f"vaswani {words[0]}" if words and words[0] in COMMANDS else "vaswani"
     try:
         code = _dispatch(words)
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        # The interpreter flushes stdout once more on exit; give it somewhere to go.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_stdout()
         return 141
     except KeyboardInterrupt:
         print(f"{program}: interrupted.", file=sys.stderr)
         return 130
     except Exception as error:
         message = _message_for_user(error)
+        if isinstance(error, UnicodeEncodeError) and _SURROGATE.search(" ".join(words)):
+            message = "words of this command must be valid UTF-8, got bytes that are not. Rename."
         if message is None:
             raise
         print(f"{program}: error: {message}", file=sys.stderr)
+        try:
+            sys.stdout.flush()
+        except OSError:  # what is left of it found no room either
+            _give_up_stdout()
         return 2
+
+
+def _give_up_stdout() -> None:
+    """The interpreter flushes stdout once more on exit; gives it somewhere to go."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _dispatch(words: list[str]) -> int:
@@ -162,14 +179,30 @@ def _memory_wanted(error: Exception) -> str | None:
     return match[1] if match else "more than there is"
 
 
+def _room_wanted(error: Exception) -> str | None:
+    """Why there is no room on a disk, in words; `None` for an error of another kind."""
+    if isinstance(error, OSError):
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        return error.strerror or str(error) if full else None
+    # Libraries that write by themselves have errors of their own, without a number.
+    reasons = [os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)]
+    if "PytorchStreamWriter failed writing" in str(error):
+        return "a file that could not be written to its end"
+    return next((reason for reason in reasons if reason in str(error)), None)
+
+
 def _message_for_user(error: Exception) -> str | None:
     """The one line for an error that the user can mend; `None` for any other."""
     from huggingface_hub.errors import StrictDataclassError
 
     if isinstance(error, OSError) and error.filename is not None:
-        text = f"{error.filename}: {error.strerror or error}."
+        # Of a copy the second is what was written.
+        full = error.filename2 is not None and _room_wanted(error) is not None
+        text = f"{error.filename2 if full else error.filename}: {error.strerror or error}."
     elif isinstance(error, InputError | FileNotFoundError):
         text = str(error)
+    elif (reason := _room_wanted(error)) is not None:
+        text = f"the disk must have room for the output, got {reason!r}. Make room there."
     elif isinstance(error, StrictDataclassError):
         text = re.sub(
             r"^Field '(\w+)' expected (.*), got \w+ \(value: (.*)\)$",

@@ -20,6 +20,7 @@ from vaswani.cli._model import ComputeArguments, check_writable, is_terminal, op
 from vaswani.corpus_readers import format_of
 from vaswani.data import corpus_of
 from vaswani.errors import InputError
+from vaswani.output_folder import check_apart
 from vaswani.text_lines import (
     ReadReport,
     check_file,
@@ -120,8 +121,16 @@ def _pairs(what: ScoreArguments) -> Iterator[tuple[str, str, str]]:
     encoding = checked_encoding(what.encoding)
     corpora = [corpus_of(word) for word in what.data]
     for corpus in corpora:
-        for path in [corpus] if isinstance(corpus, str) else corpus:
+        paths = [corpus] if isinstance(corpus, str) else corpus
+        for path in paths:
             check_file(Path(path))
+        if what.output != "-":
+            check_apart("--output", what.output, paths)
+        if isinstance(corpus, str) and format_of(Path(corpus)) not in ("tsv", "jsonl"):
+            raise InputError(
+                "`--data` must be tab-separated, JSON lines or two line-aligned files, "
+                f"got {corpus}. Make one of it by `vaswani corpus convert`."
+            )
         if isinstance(corpus, str) and _is_json(corpus) and not (what.source and what.target):
             raise InputError(
                 f"`--source` and `--target` must be given for the records of {corpus}, "
@@ -159,9 +168,11 @@ def _aligned(
 ) -> Iterator[tuple[str, str, str]]:
     for number, (source, target) in enumerate(zip_longest(sources, targets)):
         if source is None or target is None:
+            more = number + 1 + sum(1 for _ in chain(sources, targets))
+            counts = (number, more) if source is None else (more, number)
             raise InputError(
                 f"{names[0]} and {names[1]} must have as many lines as each other, "
-                f"but {names[0] if source is None else names[1]} ends after {number}."
+                f"got {counts[0]} and {counts[1]}."
             )
         yield f"{names[0]} and {names[1]}, line {number + 1}", source, target
 

@@ -3,12 +3,14 @@
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from vaswani.cli._model import is_terminal
 from vaswani.corpus_readers import Pairs
 from vaswani.errors import InputError
-from vaswani.text_lines import ReadReport
+from vaswani.output_folder import check_apart
+from vaswani.text_lines import ReadReport, check_lasting
 
 
 @dataclass
@@ -42,6 +44,22 @@ class CorpusArguments:
     bad_lines: Literal["error", "skip"] = field(
         default="error", metadata={"help": "what to do with malformed lines"}
     )
+
+    def check_outputs(self, setting: str, *outputs: str | None) -> None:
+        """Raises InputError if one of the outputs would take the place of a corpus."""
+        for output in filter(None, outputs):
+            check_apart(setting, output, self._paths())
+
+    def check_lasting(self) -> None:
+        """Raises InputError if a corpus can be read only once."""
+        for path in self._paths():
+            check_lasting(path)
+
+    def _paths(self) -> list[Path]:
+        from vaswani.data import corpus_of
+
+        found = map(corpus_of, self.data)
+        return [Path(path) for each in found for path in ([each] if type(each) is str else each)]
 
     def blocks(self, report: ReadReport) -> Iterator[Pairs]:
         """Yields the pairs of all corpora, block by block, with a bar where a person watches.

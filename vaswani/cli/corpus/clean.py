@@ -76,6 +76,8 @@ def run(corpus: CorpusArguments, cleaning: CleanArguments, output: OutputArgumen
         raise InputError(
             f"`--dropped` must be another file than `--output`, got {cleaning.dropped} twice."
         )
+    corpus.check_outputs("output", *output.files())
+    corpus.check_outputs("--dropped", cleaning.dropped)
     cleaner = Cleaner(cleaning.filters, source=corpus.source, target=corpus.target)
     report = ReadReport()
     record = (

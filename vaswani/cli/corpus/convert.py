@@ -39,6 +39,13 @@ class OutputArguments:
         },
     )
 
+    def files(self) -> list[str]:
+        """The one file, or the two of line-aligned texts."""
+        from vaswani.data import corpus_of
+
+        found = corpus_of(self.output)
+        return [found] if isinstance(found, str) else found
+
     @contextmanager
     def opened(self, source: str, target: str) -> "Iterator[CorpusWriter | FolderWriter]":
         """Opens the output, which appears when the block ends well."""
@@ -67,6 +74,7 @@ vaswani corpus convert --data all.tmx --source de --target en --output text.de,t
 def run(corpus: CorpusArguments, output: OutputArguments) -> int:
     """Writes the output and prints how many pairs it holds; see `--help`."""
     report = ReadReport()
+    corpus.check_outputs("output", *output.files())
     with output.opened(corpus.source, corpus.target) as writer:
         for block in corpus.blocks(report):
             writer.write(block)

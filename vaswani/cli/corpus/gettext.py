@@ -11,6 +11,7 @@ from pathlib import Path
 
 from vaswani.corpus_readers import format_of
 from vaswani.errors import InputError
+from vaswani.output_folder import check_apart
 from vaswani.text_lines import ReadReport
 from vaswani.wording import counted
 
@@ -73,6 +74,7 @@ def run(what: GettextArguments) -> int:
 
     paths = [path for name in what.package for path in package_catalogs(name, what.language)]
     paths += [Path(name) for name in what.data]
+    check_apart("output", what.output, paths)
     report = ReadReport()
     catalogs = [
         read_pairs(path, source=what.source, target=what.language, report=report) for path in paths

@@ -84,6 +84,8 @@ def run(corpus: CorpusArguments, wanted: SplitArguments) -> int:
 
     from vaswani.corpus_splits import LEFT_OUT, assign_splits
 
+    corpus.check_outputs("output_dir", wanted.output_dir)
+    corpus.check_lasting()
     report = ReadReport()
     sources, targets = _read_hashes(corpus, report)
     splits = assign_splits(sources, targets, validation=wanted.validation, test=wanted.test)

@@ -72,6 +72,10 @@ def run(corpus: CorpusArguments, what: StatsArguments) -> int:
     """Prints the figures; see `--help`."""
     from vaswani.corpus_statistics import CorpusStatistics
 
+    corpus.check_outputs("--json", what.json)
+    corpus.check_outputs("--plot", what.plot)
+    if what.examples:
+        corpus.check_lasting()
     statistics = CorpusStatistics(_token_counter(what.tokenizer))
     report = ReadReport()
     for pairs in corpus.blocks(report):

@@ -10,6 +10,7 @@ from typing import Any
 from vaswani.cli._model import opened_output
 from vaswani.cli.tokenizer._lines import LineArguments, TokenizerArguments
 from vaswani.errors import InputError
+from vaswani.output_folder import check_apart
 
 
 @dataclass
@@ -26,6 +27,7 @@ vaswani tokenizer decode --tokenizer runs/en-de --side target --input letters.id
 
 def run(tokenizer_arguments: TokenizerArguments, arguments: DecodeArguments) -> int:
     """Writes one line for each line read."""
+    check_apart("output", arguments.output, [arguments.input])
     tokenizer = tokenizer_arguments.load()
     with opened_output(arguments.output) as stream:
         for first, lines in arguments.blocks():

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from vaswani.cli._model import opened_output
 from vaswani.cli.tokenizer._lines import LineArguments, TokenizerArguments
+from vaswani.output_folder import check_apart
 
 
 @dataclass
@@ -31,6 +32,7 @@ vaswani tokenizer encode --tokenizer runs/en-de --side target --pieces --input l
 
 def run(tokenizer_arguments: TokenizerArguments, arguments: EncodeArguments) -> int:
     """Writes one line for each line read."""
+    check_apart("output", arguments.output, [arguments.input])
     tokenizer = tokenizer_arguments.load()
     with opened_output(arguments.output) as stream:
         for _, lines in arguments.blocks():
