@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vaswani.placeholders import (
+    PlaceholderChanges,
     find_placeholders,
     placeholder_changes,
     split_at_placeholders,
@@ -108,3 +109,8 @@ def test_long_runs_take_linear_time(text) -> None:
     start = time.process_time()
     find_placeholders(text)
     assert time.process_time() - start < 5
+
+
+def test_what_is_lost_or_added_does_not_count_as_reordered_too() -> None:
+    assert placeholder_changes("%s of %d", "%d") == PlaceholderChanges(lost=("%s",))
+    assert placeholder_changes("<b>x</b>", "</b>x<b><i>") == PlaceholderChanges(added=("<i>",))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from vaswani.errors import InputError
-from vaswani.resumable_file import folder_fingerprint, resumable_file
+from vaswani.resumable_file import folder_fingerprint, journal_path, resumable_file
 
 REQUEST = {"`--model`": ["abc"], "`--num-beams`": 4}
 PARTS = [f"Zeile {k} ä\n" * k for k in range(6)]
@@ -154,3 +154,24 @@ def test_fingerprint_tells_models_apart_and_not_their_logs(tmp_path) -> None:
     assert folder_fingerprint(tmp_path) == first
     (tmp_path / "model.safetensors").write_bytes(b"abd")
     assert folder_fingerprint(tmp_path) != first
+
+
+def test_a_torn_line_of_the_journal_hides_no_later_part(tmp_path: Path) -> None:
+    """What a second interruption leaves is gone on with, though the first tore a line."""
+    path = tmp_path / "out.txt"
+
+    def interrupted(text: str, number: int) -> None:
+        with (
+            pytest.raises(KeyboardInterrupt),
+            resumable_file(path, {"a": 1}, resume=True) as file,
+        ):
+            file.append(text, {"lines": number})
+            raise KeyboardInterrupt
+
+    interrupted("one\n", 1)
+    with journal_path(path).open("ab") as journal:
+        journal.write(b'{"bytes": 8, "sta')
+    interrupted("two\n", 2)
+    with resumable_file(path, {"a": 1}, resume=True) as file:
+        assert file.state == {"lines": 2}
+    assert path.read_text() == "one\ntwo\n"

@@ -141,3 +141,11 @@ def test_dropout_needs_merges_on_both_sides(tokenizer) -> None:
     check_merges(tokenizer)
     with pytest.raises(InputError, match=r"`bpe_dropout` must be left out .* of WordLevel\."):
         check_merges(paired())
+
+
+def test_the_most_tokens_of_a_side_may_be_reached(tokenizer, pairs) -> None:
+    """All merges left out, a side is its characters, the space before them and the end token."""
+    most = len(SOURCES[0]) + 2
+    assert len(dropped(pairs, tokenizer, 1 - 1e-9, most=most)[0]["input_ids"]) == most
+    shorter = dropped(pairs, tokenizer, 1 - 1e-9, most=most - 1)[0]["input_ids"]
+    assert shorter == pairs[0]["input_ids"]

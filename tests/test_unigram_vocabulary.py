@@ -142,3 +142,11 @@ def test_training_anew_keeps_the_bytes_and_the_control_tokens() -> None:
 def test_impossible_unigram_vocabularies_are_refused(settings: dict, message: str) -> None:
     with pytest.raises(InputError, match=message):
         train(**settings)
+
+
+def test_a_piece_used_exactly_as_often_as_asked_for_is_an_entry() -> None:
+    """`min_frequency` is how often a piece must be used, that number included."""
+    unigram = train_tokenizer(["harbor"] * 5, model="unigram", vocab_size=300, min_frequency=5)
+    assert unigram.tokenize("harbor") == [" harbor"]
+    fewer = train_tokenizer(["harbor"] * 5, model="unigram", vocab_size=300, min_frequency=6)
+    assert " harbor" not in fewer.get_vocab()
