@@ -65,7 +65,7 @@ def test_any_format_becomes_any_other(tmp_path: Path, capsys) -> None:
 
 
 def test_corpora_of_several_formats_become_one_in_their_order(tmp_path: Path) -> None:
-    (tmp_path / "a.tsv.gz").write_bytes(gzip.compress(b"a\tA\n"))
+    (tmp_path / "a.tsv.gz").write_bytes(gzip.compress(b"a\tA\n", mtime=0))
     (tmp_path / "b.en").write_text("b\n")
     (tmp_path / "b.de").write_text("B\n")
     (tmp_path / "c.po").write_text(PO)
@@ -97,7 +97,7 @@ def test_what_was_left_out_or_changed_is_told_once(tmp_path: Path, capsys) -> No
     ("name", "content"),
     [
         ("cut.tmx", b'<tmx version="1.4"><body><tu><tuv xml:lang="en"><seg>a'),
-        ("cut.tsv.gz", gzip.compress(b"a\tb\n" * 1000)[:-9]),
+        ("cut.tsv.gz", gzip.compress(b"a\tb\n" * 1000, mtime=0)[:-9]),
         ("bad.tsv", b"a\tb\nno tab\n"),
         ("empty.tsv", b""),
         ("blank.po", b""),

@@ -67,7 +67,7 @@ GOOD = {
     "a.tmx": TMX,
     "a.po": _catalog(write_po) + b'\n#~ msgid "Steam"\n#~ msgstr "Dampf"\n',
     "a.mo": _catalog(write_mo),
-    "a.tsv.gz": gzip.compress(TSV),
+    "a.tsv.gz": gzip.compress(TSV, mtime=0),
     "a.tsv.xz": lzma.compress(TSV),
     "a.tsv.zst": zstandard.ZstdCompressor(write_checksum=True).compress(TSV),
 }

@@ -64,11 +64,14 @@ def json_lines(pairs: list[tuple[str, str]]) -> str:
         ("bom.tsv", b"\xef\xbb\xbf" + TSV),
         ("unended.tsv", TSV.removesuffix(b"\n")),
         ("attributed.txt", TSV.replace(b"\n", b"\tCC-BY by someone\tmore\n")),
-        ("packed.tsv.gz", gzip.compress(TSV)),
-        ("packed_but_named_plain.tsv", gzip.compress(TSV)),
-        ("packed_in_two.tsv.gz", gzip.compress(TSV[:40]) + gzip.compress(TSV[40:])),
+        ("packed.tsv.gz", gzip.compress(TSV, mtime=0)),
+        ("packed_but_named_plain.tsv", gzip.compress(TSV, mtime=0)),
+        (
+            "packed_in_two.tsv.gz",
+            gzip.compress(TSV[:40], mtime=0) + gzip.compress(TSV[40:], mtime=0),
+        ),
         ("records.jsonl", json_lines(PAIRS)),
-        ("records.json.gz", gzip.compress(json_lines(PAIRS).encode())),
+        ("records.json.gz", gzip.compress(json_lines(PAIRS).encode(), mtime=0)),
         ("flat.jsonl", "\n".join(json.dumps({"de": t, "en": s, "id": 1}) for s, t in PAIRS)),
     ],
 )
@@ -255,7 +258,7 @@ def test_files_of_unequal_length_are_refused_with_both_counts(write, bad_lines: 
 
 @pytest.mark.parametrize("bad_lines", ["error", "skip"])
 def test_damaged_gzip_is_named_and_not_passed_off_as_whole(write, bad_lines: str) -> None:
-    packed = gzip.compress(TSV * 50)
+    packed = gzip.compress(TSV * 50, mtime=0)
     flipped = packed[:-6] + bytes([packed[-6] ^ 1]) + packed[-5:]
     garbled = packed[:12] + b"\xff" * 8 + packed[20:]
     kinds = (packed[:-20], flipped, garbled, b"plain\ttext\n", packed + b"tail")
@@ -268,7 +271,7 @@ def test_damaged_gzip_is_named_and_not_passed_off_as_whole(write, bad_lines: str
 @pytest.mark.parametrize("content", [b"", b"\n\n", b"\xef\xbb\xbf", b"a\t\n"])
 def test_file_without_pairs_is_refused(write, content: bytes) -> None:
     for name in ("text.tsv", "text.tsv.gz"):
-        path = write(name, gzip.compress(content) if name.endswith("gz") else content)
+        path = write(name, gzip.compress(content, mtime=0) if name.endswith("gz") else content)
         with pytest.raises(InputError, match=f"{name} must hold at least one pair, got 0 pairs"):
             pairs_of(path)
 
@@ -335,7 +338,7 @@ def test_reading_lines_gives_one_for_each_line_in_order(lines: list[str], crlf: 
 def test_lines_are_the_same_from_path_gzip_and_stream(write, content, expected) -> None:
     assert list(read_lines(io.BytesIO(content))) == expected
     assert list(read_lines(write("text", content))) == expected
-    assert list(read_lines(str(write("text.gz", gzip.compress(content))))) == expected
+    assert list(read_lines(str(write("text.gz", gzip.compress(content, mtime=0))))) == expected
 
 
 def test_stream_is_named_with_the_line_of_its_bad_byte() -> None:

@@ -74,7 +74,7 @@ def test_encoding_is_what_the_file_says(path: Path, encoding: str, declared: str
 def test_same_pairs_come_out_packed_and_swapped(path: Path) -> None:
     assert read(path, GOOD) == PAIRS
     assert read(path, GOOD, source="de", target="en") == [pair[::-1] for pair in PAIRS]
-    assert read(path, gzip.compress(GOOD.encode())) == PAIRS
+    assert read(path, gzip.compress(GOOD.encode(), mtime=0)) == PAIRS
     assert read(path.with_name("renamed"), GOOD, format="tmx") == PAIRS
     rows = load_parallel(path, source="en", target="de")["translation"]
     assert [(row["en"], row["de"]) for row in rows] == PAIRS
