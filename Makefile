@@ -20,6 +20,8 @@ FIND_PYTHON = for name in $(PYTHON) python3.13 python3.12 python3.11; do \
 	    echo $$name; break; fi; done
 INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet \
 	-c constraints.txt torch==2.13.0
+# Two workers of one thread each: two threads in each of them would wait for one another.
+PARALLEL := OMP_NUM_THREADS=1
 
 .PHONY: demo test test-slow bench lint clean
 .DELETE_ON_ERROR:
@@ -28,10 +30,10 @@ demo: $(VENV)/.installed-demo
 	$(BIN)/vaswani demo $(DEMO_ARGS)
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(PARALLEL) $(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
 
 test-slow: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -m "slow and not gpu" $(PYTEST_ARGS)
+	$(PARALLEL) $(BIN)/python -m pytest -n 2 -m "slow and not gpu" $(PYTEST_ARGS)
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/bench_corpus.py $(BENCH_ARGS)

@@ -331,7 +331,7 @@ def test_names_that_are_no_text_are_shown_as_they_are_or_refused(tmp_path: Path)
             assert done.stderr.startswith(b"vaswani corpus: error: words of this command must be")
             assert done.stderr.count(b"\n") == 1
         else:
-            assert done.stdout == name + b".jsonl: 1 pairs\n"
+            assert done.stdout == name + b".jsonl: 1 pair\n"
 
 
 def test_help_loads_no_library_of_the_extras() -> None:
