@@ -16,7 +16,7 @@ import pytest
 from vaswani.cli import main
 from vaswani.cli._translating import _blocks, _count_lines
 from vaswani.cli.translate import TranslateArguments
-from vaswani.translation import Translator
+from vaswani.translation import Translation, Translator
 
 LINES = [f"The {word} sees the child." for word in ("baker", "sailor", "teacher")] * 4
 PARTIAL, JOURNAL = ".out.txt.partial", ".out.txt.journal"
@@ -108,6 +108,17 @@ def test_line_that_is_not_text_can_be_skipped_without_a_shift(tmp_path, folder, 
     written = (tmp_path / "out.txt").read_text("utf-8").split("\n")
     assert written[1] == "" and [written[0], written[2]] == _expected(folder, ["Kind", "The child"])
     assert "bad lines, not translated: 1 (line 2)" in capsys.readouterr().err
+
+
+def test_empty_translation_of_a_text_is_told_and_a_blank_line_is_not(
+    tmp_path, folder, capsys, monkeypatch
+) -> None:
+    nothing = Translation(text=" ", score=0.0, truncated=False)
+    monkeypatch.setattr(Translator, "translate", lambda self, texts, **_: [nothing] * len(texts))
+    (tmp_path / "in.txt").write_text("Kind\n\nThe child\n")
+    assert main(_words(tmp_path, folder)) == 0
+    assert (tmp_path / "out.txt").read_text().count("\n") == 3
+    assert "nothing but white space came out: 2 (lines 1, 3)" in capsys.readouterr().err
 
 
 def _stop_after(monkeypatch, chunks: int, error: BaseException) -> None:

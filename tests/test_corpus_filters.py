@@ -58,6 +58,9 @@ def objected(word: str, *pairs: tuple[str, str], source: str = "en", target: str
         ("copied-source", "The old red house", "The old red Haus", True),
         ("copied-source", "The old red house", "THE OLD, Das Haus", False),
         ("copied-source", "Tom and Eva", "Tom und Eva", False),
+        # What has to be kept is not copied.
+        ("copied-source", "{one} %(two)s <b>x</b> and", "{one} %(two)s <b>x</b> und", False),
+        ("copied-source", "{a} The old red house", "{a} The old red Haus", True),
         ("copied-source:least-words=3", "Tom and Eva", "Tom und Eva", True),
         ("copied-source", "See 1 2 3 4", "Siehe 1 2 3 4", False),
     ],

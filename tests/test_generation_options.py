@@ -253,3 +253,16 @@ def test_a_process_that_is_done_goes_on_for_the_others(monkeypatch: pytest.Monke
     got = generate(model, num_beams=3, max_length_b=3, synced_gpus=True)
     assert got.tolist() == expected.tolist()
     assert calls["forward"] == alone + 3
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+def test_sinusoids_beyond_the_longest_text_of_training_are_no_reason_to_warn(
+    beams: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """transformers warns past `max_position_embeddings`, where sinusoids have no end."""
+    model = endless_model(vocab_size=20, max_position_embeddings=4)
+    said: list[str] = []
+    logger = "transformers.generation.stopping_criteria.logger.warning_once"
+    monkeypatch.setattr(logger, said.append)
+    output = generate(model, num_beams=beams, max_length_b=9)
+    assert output.size(1) > 10 and said == []

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from vaswani.corpus_duplicates import SeenHashes
 from vaswani.corpus_languages import language_tag
+from vaswani.corpus_messages import masked
 from vaswani.corpus_readers import Pairs
 from vaswani.corpus_scripts import script_letters, scripts_of
 from vaswani.errors import InputError
@@ -197,7 +198,8 @@ class Script(Filter):
 class CopiedSource(Filter):
     """Drops pairs whose target has `least_words` words or more, and too many from the source.
 
-    Too many is more than `most` of them. A word is a run of letters, capital or small.
+    Too many is more than `most` of them. A word is a run of letters, capital or small, outside
+    placeholders, tags and entities, which a translation has to keep.
     """
 
     name = "copied-source"
@@ -209,11 +211,15 @@ class CopiedSource(Filter):
         return np.fromiter((self._copied(*pair) for pair in both), dtype=np.bool_)
 
     def _copied(self, source: str, target: str) -> bool:
-        words = _WORD.findall(target.casefold())
+        words = _words(target)
         if len(words) < self.least_words:
             return False
-        known = set(_WORD.findall(source.casefold()))
+        known = set(_words(source))
         return sum(word in known for word in words) > self.most * len(words)
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(masked(text, " ").casefold())
 
 
 class _Repeats(Filter):

@@ -1,6 +1,7 @@
 """Messages of programs to sentences: what is no text in them, and when the two sides do not fit.
 
     sentence_pair         a message and its translation as plain texts, or why they are left out
+    masked                a text without its placeholders, tags and entities
 
 - Placeholders (`%s`, `%2$d`, `%(name)s`, `%1`, `{0}`, `{name}`, `{{name}}`, `${name}`, `$name`)
   stay as they are, and must be the same on both sides in any order: those without number or name
@@ -98,10 +99,10 @@ def tags(text: str) -> Counter[str]:
 
 
 def _has_words(text: str) -> bool:
-    return any(map(str.isalpha, _masked(text, " ")))
+    return any(map(str.isalpha, masked(text, " ")))
 
 
-def _masked(text: str, placeholder: str) -> str:
+def masked(text: str, placeholder: str) -> str:
     """The text, as long, with spaces for tags and entities and a letter for placeholders."""
     text = _PLACEHOLDER.sub(lambda found: placeholder * len(found[0]), text)
     for pattern in (_TAG, _ENTITY):
@@ -130,9 +131,9 @@ def _without(text: str, place: int | None) -> str:
 
 def _mark_place(text: str, mark: str) -> int | None:
     """Where the one mark of the text stands before a letter or digit."""
-    masked = _masked(text, "X")
-    place = masked.find(mark)
-    if place < 0 or masked.count(mark) != 1 or not text[place + 1 : place + 2].isalnum():
+    open_text = masked(text, "X")
+    place = open_text.find(mark)
+    if place < 0 or open_text.count(mark) != 1 or not text[place + 1 : place + 2].isalnum():
         return None
     return place
 
@@ -142,7 +143,7 @@ def _is_accelerator(text: str, place: int | None, other: str, other_place: int |
         return False
     if text[place] == "~" and other_place is None:
         return False  # "about"
-    if not _masked(text, "X")[place - 1 : place].isalnum():
+    if not masked(text, "X")[place - 1 : place].isalnum():
         return True
     if other_place is None or not text[place + 1].islower():
         return False

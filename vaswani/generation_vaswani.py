@@ -180,6 +180,14 @@ class VaswaniGenerationMixin(GenerationMixin):
             generation_config, input_ids_length, has_default_max_length=False
         )
 
+    def _get_stopping_criteria(self, *args: Any, **kwargs: Any) -> StoppingCriteriaList:
+        """Those of transformers, which shall warn of a table's end only where there is a table."""
+        criteria = super()._get_stopping_criteria(*args, **kwargs)
+        for criterion in criteria:
+            if isinstance(criterion, MaxLengthCriteria):
+                criterion.max_position_embeddings = self.config.position_limit
+        return criteria
+
     def _sample(
         self,
         input_ids: Tensor,
