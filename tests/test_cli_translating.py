@@ -113,7 +113,7 @@ def test_line_that_is_not_text_can_be_skipped_without_a_shift(tmp_path, folder, 
 def test_empty_translation_of_a_text_is_told_and_a_blank_line_is_not(
     tmp_path, folder, capsys, monkeypatch
 ) -> None:
-    nothing = Translation(text=" ", score=0.0, truncated=False)
+    nothing = Translation(text=" ", score=0.0, truncated=False, tokens=1)
     monkeypatch.setattr(Translator, "translate", lambda self, texts, **_: [nothing] * len(texts))
     (tmp_path / "in.txt").write_text("Kind\n\nThe child\n")
     assert main(_words(tmp_path, folder)) == 0
