@@ -101,9 +101,9 @@ def test_a_fraction_of_few_sentences_never_makes_an_empty_update() -> None:
     assert {batches[0][0] for batches in drawn} == {0, 1}
 
 
-@pytest.mark.parametrize("weight", [0.0, -1.0, float("inf"), float("nan")])
+@pytest.mark.parametrize("weight", [0.0, -1.0, 1000.5, 1e9, float("inf"), float("nan")])
 def test_impossible_weight_is_refused(weight: float) -> None:
-    with pytest.raises(InputError, match="`data_weights` must be above 0 and finite, got"):
+    with pytest.raises(InputError, match="`data_weights` must be above 0 and at most 1,000, got"):
         EpochRows([(3, weight)], lengths(3), lengths(3))
 
 

@@ -184,7 +184,7 @@ def test_two_line_aligned_files_as_two_corpora_are_refused(tmp_path: Path) -> No
     ("settings", "message"),
     [
         ({"data_weights": [1.0]}, "must be one number for each corpus, got 1 for 2"),
-        ({"data_weights": [1.0, 0.0]}, "`data_weights` must be above 0 and finite, got 0.0"),
+        ({"data_weights": [1.0, 0.0]}, "`data_weights` must be above 0 and at most 1,000, got 0.0"),
     ],
 )
 def test_weights_that_do_not_fit_are_refused(settings: dict[str, Any], message: str) -> None:

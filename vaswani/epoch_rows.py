@@ -18,6 +18,9 @@ from vaswani.errors import InputError
 
 Rows = NDArray[np.int64]
 
+LARGEST_WEIGHT = 1000
+"""Of a corpus in an epoch; an epoch is held in memory as numbers of rows."""
+
 
 class EpochRows:
     """Rows of corpora that lie one after another.
@@ -83,5 +86,7 @@ class EpochRows:
 
 def check_weight(weight: float) -> None:
     """Raises InputError if it is no weight of a corpus."""
-    if not 0 < weight < float("inf"):
-        raise InputError(f"`data_weights` must be above 0 and finite, got {weight}.")
+    if not 0 < weight <= LARGEST_WEIGHT:
+        raise InputError(
+            f"`data_weights` must be above 0 and at most {LARGEST_WEIGHT:,}, got {weight}."
+        )
