@@ -5,7 +5,7 @@
     split_at_placeholders   the text between them, and what stands there
     without_placeholders    a text that has none
 
-Plain functions on texts, without a model; `protected_translation` uses them with one. Found are
+Plain functions on texts, without a model; `piece_search` uses them with one. Found are
 
 - formats of printf, Python, Qt and Ruby: `%s`, `%(name)s`, `%1$d`, `%1`, `%{name}`, and `%%`. Not
   where a digit stands before the sign, since "100%ig" is a word;

@@ -75,14 +75,15 @@ def rate_plan(args: VaswaniTrainingArguments, d_model: int, updates: int | None)
         # The constant schedule of transformers has no warm-up.
         ramp = f", warm-up of {counted(warmup, 'update')}" if warmup and kind != "constant" else ""
         return f"Learning rate: {args.learning_rate:.3g} at most, schedule {kind}{ramp}."
-    assert args.learning_rate_factor is not None
+    factor = args.learning_rate_factor
+    assert factor is not None
 
     def rate(update: int) -> str:
         of_update = inverse_sqrt_rate(
             update - 1,
             d_model=d_model,
             warmup_updates=warmup,
-            factor=args.learning_rate_factor or 1.0,
+            factor=factor,
         )
         return f"{of_update:.3g}"
 
