@@ -14,7 +14,8 @@ from safetensors.torch import save_file
 
 from vaswani import hub
 from vaswani.errors import InputError
-from vaswani.hub import check_self_contained, write_model_card
+from vaswani.hub import check_self_contained
+from vaswani.model_card import write_model_card
 
 SIGNATURE = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
 

@@ -31,7 +31,8 @@ from vaswani.checkpoint_files import (
     updates_of,
 )
 from vaswani.errors import InputError
-from vaswani.hub import check_self_contained, write_model_card
+from vaswani.hub import check_self_contained
+from vaswani.model_card import write_model_card
 from vaswani.output_folder import check_free, written_aside
 from vaswani.wording import counted
 
