@@ -51,7 +51,7 @@ class Repository:
 
 
 class HubServer(ThreadingHTTPServer):
-    """The server with its repositories; `cuts` connections are dropped within an upload."""
+    """The server with its repositories; `cuts` tells how often the upload of an object breaks."""
 
     daemon_threads = True
 
@@ -63,7 +63,7 @@ class HubServer(ThreadingHTTPServer):
         self.parts: dict[tuple[str, int], bytes] = {}
         self.lines: list[str] = []
         self.sent: list[str] = []
-        self.cuts = 0
+        self.cuts: dict[str, int] = {}
 
     def files(self, repo_id: str, revision: str = "main") -> dict[str, bytes]:
         repository = self.repositories[repo_id]
@@ -146,8 +146,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.query = parse_qs(address.query)
         path = unquote(address.path)
         self.server.lines.append(f"{self.command} {path}")
-        if self.command == "PUT" and self.server.cuts > 0:
-            self.server.cuts -= 1
+        name = path.rpartition("/")[2]
+        if self.command == "PUT" and self.server.cuts.get(name, 0) > 0:
+            self.server.cuts[name] -= 1
             self.rfile.read(1000)
             self.close_connection = True
             self.connection.close()
@@ -214,7 +215,9 @@ class _Handler(BaseHTTPRequestHandler):
         repo = f"{owner}/{wanted['name']}"
         address = {"url": f"{self.server.url}/{repo}", "name": repo}
         if repo in self.server.repositories:
-            raise _Refused(409, "", "You already created this model repo")
+            # Unlike other refusals this one names the place, which the client reads.
+            self._send(409, {**address, "error": "You already created this model repo"})
+            return
         private = wanted.get("visibility") == "private" or bool(wanted.get("private"))
         repository = self.server.repositories[repo] = Repository(private=private)
         repository.commit("main", {".gitattributes": b"*.safetensors filter=lfs\n"}, "initial")

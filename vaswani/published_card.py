@@ -34,7 +34,7 @@ SECTIONS = (
 # What the template writes where nothing was known.
 _UNFILLED = ("Not recorded.", "Not evaluated.")
 _NAME_LINE = re.compile(
-    r"^name = .*(?=  # the path of this folder, or its name on the Hub$)", re.MULTILINE
+    r"^name = .*  # the path of this folder, or its name on the Hub$", re.MULTILINE
 )
 _SEAL = re.compile(r"\n<!-- card as sent by vaswani push: ([0-9a-f]{64}) -->\n\Z")
 _TITLE = re.compile(r"^# .*$", re.MULTILINE)

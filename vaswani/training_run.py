@@ -143,13 +143,10 @@ def run_training(
         say(_AFTER_INTERRUPTION.format(output))
         raise TrainingInterrupted(output)
     trainer.paper_bleu = data_arguments.target if args.paper_bleu else None
-    evaluation: Evaluation | None = None
-    if validation is not None:
-        evaluation = _final_evaluation(trainer, validation, say)
-        write_results(output, args, facts, evaluation)
+    evaluation = _final_evaluation(trainer, validation, say) if validation is not None else None
+    write_results(output, args, facts, evaluation)
     test = _measured_test(trainer, corpus.test, data_arguments.max_tokens, say)
-    if test is not None:
-        write_results(output, args, facts, evaluation, test)
+    write_results(output, args, facts, evaluation, test)
     say(f"Done in {lasting(time.monotonic() - started)}.")
     return output
 
