@@ -144,7 +144,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self) -> None:
         address = urlsplit(self.path)
         self.query = parse_qs(address.query)
-        path = unquote(address.path)
+        # A branch may have a slash in its name, which is quoted.
+        path = address.path
         self.server.lines.append(f"{self.command} {path}")
         name = path.rpartition("/")[2]
         if self.command == "PUT" and self.server.cuts.get(name, 0) > 0:
@@ -161,7 +162,7 @@ class _Handler(BaseHTTPRequestHandler):
                 raise _Refused(401, "", "Invalid credentials in Authorization header")
             for pattern, answer in _ROUTES:
                 if match := re.fullmatch(pattern, f"{self.command} {path}"):
-                    answer(self, body, **match.groupdict())
+                    answer(self, body, **{k: unquote(v) for k, v in match.groupdict().items()})
                     return
             raise _Refused(404, "", f"no such page: {self.command} {path}")
         except _Refused as refused:
@@ -240,8 +241,10 @@ class _Handler(BaseHTTPRequestHandler):
         facts |= {"private": repository.private, "gated": repository.gated, "downloads": 0}
         self._send(200, facts | {"likes": 0})
 
-    def tree(self, body: bytes, repo: str, revision: str) -> None:
+    def tree(self, body: bytes, repo: str, revision: str, folder: str = "") -> None:
         repository, oid = self._commit(repo, revision)
+        if folder and not any(name.startswith(f"{folder}/") for name in repository.commits[oid]):
+            raise _Refused(404, "EntryNotFound", f"{folder} does not exist")
         entries = []
         for name, content in sorted(repository.commits[oid].items()):
             entry = {"type": "file", "path": name, "size": len(content), "oid": git_oid(content)}
@@ -363,7 +366,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 _REPO = r"/api/models/(?P<repo>[^/]+/[^/]+)"
-_REVISION = r"(?P<revision>[\w./-]+)"
+_REVISION = r"(?P<revision>[^/]+)"
 _ROUTES = [
     ("POST /api/repos/create", _Handler.create),
     ("GET /api/whoami-v2", _Handler.whoami),
@@ -371,6 +374,7 @@ _ROUTES = [
     (f"GET {_REPO}", _Handler.info),
     (f"GET {_REPO}/revision/{_REVISION}", _Handler.info),
     (f"GET {_REPO}/tree/{_REVISION}", _Handler.tree),
+    (f"GET {_REPO}/tree/{_REVISION}/(?P<folder>.+)", _Handler.tree),
     (f"GET {_REPO}/refs", _Handler.refs),
     (f"POST {_REPO}/branch/(?P<branch>.+)", _Handler.branch),
     (f"POST {_REPO}/preupload/{_REVISION}", _Handler.preupload),

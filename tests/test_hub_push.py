@@ -129,10 +129,10 @@ def test_branch_is_made_and_main_left_alone(server: HubServer, folder: Path) -> 
     push(folder, NAME)
     first = server.files(NAME)
     (folder / "scores.json").write_text("{}", encoding="utf-8")
-    address = push(folder, NAME, revision="letters")
-    assert address == f"{server.url}/{NAME}/tree/letters"
+    address = push(folder, NAME, revision="texts/letters")
+    assert address == f"{server.url}/{NAME}/tree/texts/letters"
     assert server.files(NAME) == first
-    assert server.files(NAME, "letters")["scores.json"] == b"{}"
+    assert server.files(NAME, "texts/letters")["scores.json"] == b"{}"
 
 
 def test_private_model_is_seen_by_its_owner_alone(

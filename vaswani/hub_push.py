@@ -132,7 +132,7 @@ def push(
     ):
         with in_one_line("repo_id", repo_id, writing=True):
             _send(api, repo_id, branch, files, card, message or f"Push {branch} by vaswani push")
-        say(f"Sent {counted(len(files.files), 'file')} to branch {branch}.")
+        say(f"{repo_id}, branch {branch}: {counted(len(files.files), 'file')} there.")
     return address
 
 
