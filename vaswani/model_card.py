@@ -133,6 +133,7 @@ def license_metadata(license: str) -> dict[str, str]:
 def _metadata(values: Mapping[str, Any]) -> ModelCardData:
     """The card's head, which the Hub reads."""
     codes = [code for code in values["languages"] if LANGUAGE_CODE.fullmatch(code)]
+    license: dict[str, Any] = license_metadata(values["license"]) if values["license"] else {}
     return ModelCardData(
         language=codes or None,
         library_name="transformers",
@@ -142,7 +143,7 @@ def _metadata(values: Mapping[str, Any]) -> ModelCardData:
         datasets=list(values["datasets"]) or None,
         model_name=values["title"],
         eval_results=_eval_results(values["measured"], values["languages"]) or None,
-        **(license_metadata(values["license"]) if values["license"] else {}),
+        **license,
     )
 
 
