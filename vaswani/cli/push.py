@@ -65,7 +65,7 @@ EXAMPLES = """
 vaswani push runs/en-de your-name/en-de --dry-run
 vaswani push runs/en-de your-name/en-de --private --license cc-by-4.0
 vaswani push runs/en-de your-name/en-de --checkpoints
-vaswani push runs/en-de-letters your-name/en-de --branch letters --message "Trained on letters too"
+vaswani push runs/en-de-letters your-name/en-de --branch letters --message "Letters too"
 """
 
 
