@@ -52,7 +52,10 @@ def test_there_are_examples_to_test() -> None:
         (["runs/en-de"], "`USER/NAME` must be given"),
         (["runs/en-de", "a/b", "c"], "must get the rest of its input by options, got 'c'"),
         (["runs/en-de", "a/b", "--privat"], "Did you mean --private?"),
-        (["--folder", "nowhere", "a/b"], "`folder` must be an existing model folder, got nowhere"),
+        (
+            ["--folder", "nowhere", "a/b", "--dry-run"],
+            "`folder` must be an existing model folder, got nowhere",
+        ),
     ],
 )
 def test_words_that_make_no_sense_are_one_line(

@@ -1,5 +1,6 @@
 """`vaswani.model_card`: a card that any text survives in."""
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -161,6 +162,27 @@ def test_scores_of_validation_and_test_stay_apart(folder: Path) -> None:
     assert second.metric_value == 18.0 and second.metric_args == {"signature": SIGNATURE}
     tables = re.findall(r"^(\w+) data: .*\n\n(?:\|.*\n)+", card.text, re.MULTILINE)
     assert tables == ["Validation", "Test"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (
+            {"num_beams": 4, "length_penalty": 0.6, "max_length_a": 1.0, "max_length_b": 50},
+            "searches with beam 4 and the GNMT length penalty of 0.6, and writes at most 50 tokens",
+        ),
+        ({"num_beams": 1, "length_penalty": 1.0}, "takes the most probable token at each step"),
+        (
+            {"num_beams": 9, "length_penalty": 1.5, "length_penalty_type": "power"},
+            "searches with beam 9 and a power as length penalty of 1.5.",
+        ),
+    ],
+)
+def test_card_tells_the_search_that_is_saved_with_the_model(
+    folder: Path, settings: dict, words: str
+) -> None:
+    (folder / "generation_config.json").write_text(json.dumps(settings), encoding="utf-8")
+    assert words in write_model_card(folder, data={}, settings={}, scores={}).read_text("utf-8")
 
 
 def test_card_shows_a_pipeline_only_where_there_is_one(folder: Path) -> None:

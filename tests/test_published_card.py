@@ -107,6 +107,16 @@ def test_lines_that_a_person_changed_stay_as_they_are(card: str) -> None:
     assert sent.count('name = "ada/en-de"\n') == card.count("\nname = ") - 1
 
 
+@pytest.mark.parametrize("name", ["run", "a_b *c*", "x: y", "1.5", "[z]"])
+def test_name_of_the_folder_gives_way_to_that_on_the_hub(folder: Path, name: str) -> None:
+    sent = card_for_hub(write_ready_card(folder, name=name), "ada/en-de")
+    card = ModelCard(sent)
+    assert card.data.model_name == "en-de"
+    assert [line for line in card.text.splitlines() if line.startswith("# ")] == ["# en-de"]
+    mine = card_for_hub(sent.replace("# en-de\n", "# Letters\n"), "ada/fr-de")
+    assert "\n# Letters\n" in mine
+
+
 def test_heading_within_an_example_is_none(card: str) -> None:
     text = card.replace("```python\n", "```python\n## Citation\n", 1)
     text = re.sub(r"\n## Citation\n\nThe arch(.*\n)*", "\n", text)

@@ -16,20 +16,22 @@ def kilowatt_hours(text: str) -> float:
 
 def test_energy_of_gpus_is_power_times_time_by_hand() -> None:
     """8 boards of 400 W and 2 processors of 42.5 W for 90 minutes: 3,285 W x 1.5 h."""
-    text = energy_estimate(90, 2, ("NVIDIA A100-SXM4-80GB", 8))
+    rows = energy_estimate(90, 2, ("NVIDIA A100-SXM4-80GB", 8))
+    text, assumed = rows["energy (estimate)"], rows["what the estimate assumes"]
     assert kilowatt_hours(text) == pytest.approx(4.9275, rel=1e-2)
     assert "(8 GPUs x 400 W + 2 processors x 42.5 W) x 1.5 h" in text
-    assert "not measured" in text and "full power of their data sheet" in text
+    assert "not measured" in assumed and "full power of their data sheet" in assumed
 
 
 def test_energy_of_a_processor_names_the_assumption() -> None:
-    text = energy_estimate(60, 1, None)
-    assert kilowatt_hours(text) == pytest.approx(0.0425)
-    assert "half of 85 W" in text and "GPU" not in text
+    rows = energy_estimate(60, 1, None)
+    assert kilowatt_hours(rows["energy (estimate)"]) == pytest.approx(0.0425)
+    assert "half of 85 W" in rows["what the estimate assumes"] and "GPU" not in str(rows)
 
 
 def test_unknown_gpu_has_no_estimate_and_that_is_said() -> None:
-    assert energy_estimate(60, 1, ("Quantum 9", 1)) == "none: the power of Quantum 9 is not known"
+    rows = energy_estimate(60, 1, ("Quantum 9", 1))
+    assert rows == {"energy (estimate)": "none: the power of Quantum 9 is not known"}
 
 
 @pytest.mark.parametrize(

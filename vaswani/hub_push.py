@@ -97,6 +97,9 @@ def push(
         InputError: if a check fails (all that is wrong in one message), or the Hub refuses or
             cannot be reached.
     """
+    _check_name(repo_id)
+    if not dry_run and get_token() is None:
+        raise InputError(f"a token of the Hub must be there to push, got none. {LOGIN}")
     plan = checked_plan(
         folder,
         repo_id,
@@ -114,8 +117,6 @@ def push(
         for line in plan.lines():
             say(line)
         return address
-    if get_token() is None:
-        raise InputError(f"a token of the Hub must be there to push, got none. {LOGIN}")
     with in_one_line("repo_id", repo_id):
         _ensure_repository(api, repo_id, private, say)
         branches = [plan.revision, *plan.checkpoints]

@@ -147,12 +147,28 @@ def _metadata(values: Mapping[str, Any]) -> ModelCardData:
     )
 
 
-def _has_pipeline(folder: Path) -> bool:
+def _read_json(path: Path) -> dict[str, Any]:
+    """The object in the file; an empty one where `check_self_contained` will complain."""
     try:
-        config = json.loads((folder / "config.json").read_bytes())
+        content = json.loads(path.read_bytes())
     except (OSError, ValueError):
-        return False
-    return isinstance(config, dict) and "translation" in (config.get("custom_pipelines") or {})
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _search_in_words(settings: Mapping[str, Any]) -> str:
+    """How the model searches unless told otherwise; "" where its settings do not say."""
+    beams, alpha = settings.get("num_beams"), settings.get("length_penalty")
+    if beams == 1:
+        return "`generate` takes the most probable token at each step"
+    if not isinstance(beams, int) or not isinstance(alpha, int | float):
+        return ""
+    kind = "the GNMT" if settings.get("length_penalty_type", "gnmt") == "gnmt" else "a power as"
+    limit = settings.get("max_length_b")
+    words = f"`generate` searches with beam {beams} and {kind} length penalty of {alpha:g}"
+    if settings.get("max_length_a") == 1 and isinstance(limit, int):
+        words += f", and writes at most {limit} tokens more than the source has"
+    return words
 
 
 def _eval_results(
@@ -205,7 +221,10 @@ def _render(folder: Path, **values: Any) -> str:
     )
     environment.filters["markdown"] = escape_markdown
     template = environment.from_string(_template_path().read_text(encoding="utf-8"))
-    values["has_pipeline"] = _has_pipeline(folder)
+    values["has_pipeline"] = "translation" in (
+        _read_json(folder / "config.json").get("custom_pipelines") or {}
+    )
+    values["search"] = _search_in_words(_read_json(folder / "generation_config.json"))
     metadata = _metadata(values).to_yaml()
     scores = {
         f"{split.capitalize()} data: {corpus}": {

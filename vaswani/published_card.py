@@ -18,7 +18,13 @@ import yaml
 from huggingface_hub import ModelCard
 from huggingface_hub.repocard_data import model_index_to_eval_results
 
-from vaswani.model_card import LANGUAGE_CODE, LICENSES, NO_LICENSE, license_metadata
+from vaswani.model_card import (
+    LANGUAGE_CODE,
+    LICENSES,
+    NO_LICENSE,
+    escape_markdown,
+    license_metadata,
+)
 
 # Headings that a card must have, each as a word or words that its heading begins with.
 SECTIONS = (
@@ -34,8 +40,9 @@ SECTIONS = (
 # What the template writes where nothing was known.
 _UNFILLED = ("Not recorded.", "Not evaluated.")
 _NAME_LINE = re.compile(
-    r"^name = .*  # the path of this folder, or its name on the Hub$", re.MULTILINE
+    r"^name = (\".*\")  # the path of this folder, or its name on the Hub$", re.MULTILINE
 )
+_INDEX_NAME = re.compile(r"^model-index:\n- name: (.*)$", re.MULTILINE)
 _SEAL = re.compile(r"\n<!-- card as sent by vaswani push: ([0-9a-f]{64}) -->\n\Z")
 _TITLE = re.compile(r"^# .*$", re.MULTILINE)
 _HEAD = re.compile(r"\A---\n(.*?)\n---\n", re.DOTALL)
@@ -121,13 +128,26 @@ def card_for_hub(text: str, repo_id: str, *, license: str | None = None, note: s
         note: a paragraph to put below the title.
     """
     text = unsealed(text.replace("\r\n", "\n"))
-    text = _NAME_LINE.sub(lambda _: f"name = {json.dumps(repo_id)}", text)
+    text = _renamed(text, repo_id)
     if license is not None:
         text = _with_license(text, license)
     if note:
         text = _TITLE.sub(lambda title: f"{title[0]}\n\n{note}", text, count=1)
     text = text.rstrip("\n") + "\n"
     return f"{text}\n<!-- card as sent by vaswani push: {_digest(text)} -->\n"
+
+
+def _renamed(text: str, repo_id: str) -> str:
+    """The card under its name on the Hub, wherever the name of the folder still stands."""
+    line = _NAME_LINE.search(text)
+    if line is None:
+        return text
+    old, new = json.loads(line[1]), repo_id.rpartition("/")[2]
+    text = text.replace(f"\n# {escape_markdown(old)}\n", f"\n# {escape_markdown(new)}\n", 1)
+    index = _INDEX_NAME.search(text)
+    if index is not None and yaml.safe_load(index[1]) == old:
+        text = text[: index.start(1)] + json.dumps(new) + text[index.end(1) :]
+    return _NAME_LINE.sub(lambda _: f"name = {json.dumps(repo_id)}", text)
 
 
 def stated_license(text: str) -> str | None:

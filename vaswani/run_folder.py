@@ -154,8 +154,9 @@ def write_results(
     for k, (prefix, measured) in enumerate((("", evaluation), (TEST, test))):
         if measured is not None:
             _write_scores(output, prefix, *measured)
-            # Of no interest to those who use the model.
-            shown[k] = {name: x for name, x in measured.scores.items() if name != "seconds"}
+            # Of no interest to those who use the model, or told twice.
+            hidden = ("seconds", "pairs")
+            shown[k] = {name: x for name, x in measured.scores.items() if name not in hidden}
     write_model_card(output, **facts, scores=shown[0], test_scores=shown[1])
 
 

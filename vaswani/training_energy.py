@@ -63,12 +63,18 @@ def compute_facts(args: VaswaniTrainingArguments, minutes: float) -> dict[str, s
     }
     if on_gpu or args.device.type == "cpu":
         boards = (name, processes) if on_gpu else None
-        return {**facts, "energy (estimate)": energy_estimate(minutes, machines, boards)}
-    return {**facts, "energy (estimate)": f"none: the power of {name} is not known"}
+        return facts | energy_estimate(minutes, machines, boards)
+    return facts | _no_estimate(name)
 
 
-def energy_estimate(minutes: float, machines: int, boards: tuple[str, int] | None) -> str:
-    """An estimate in kWh with all that it assumes, or why there is none.
+def _no_estimate(name: str) -> dict[str, str]:
+    return {"energy (estimate)": f"none: the power of {name} is not known"}
+
+
+def energy_estimate(
+    minutes: float, machines: int, boards: tuple[str, int] | None
+) -> dict[str, str]:
+    """An estimate in kWh with its formula and all that it assumes, or why there is none.
 
     Args:
         minutes: wall time.
@@ -81,16 +87,17 @@ def energy_estimate(minutes: float, machines: int, boards: tuple[str, int] | Non
         name, count = boards
         board = board_watts(name)
         if board is None:
-            return f"none: the power of {name} is not known"
+            return _no_estimate(name)
         watts += count * board
         terms = f"{counted(count, 'GPU')} x {board} W + {terms}"
     energy = watts * minutes / 60 / 1000
     data_sheet = "" if boards is None else "GPUs at the full power of their data sheet, "
-    return (
-        f"{energy:.3g} kWh = ({terms}) x {minutes / 60:.3g} h. Nominal power times time, not "
-        f"measured: {data_sheet}a processor at half of 85 W, whatever it is; memory, cooling and "
-        "runs before this one left out"
-    )
+    return {
+        "energy (estimate)": f"{energy:.3g} kWh = ({terms}) x {minutes / 60:.3g} h",
+        "what the estimate assumes": f"nominal power times time, not measured: {data_sheet}a "
+        "processor at half of 85 W, whatever it is; memory, cooling and runs before this one left "
+        "out",
+    }
 
 
 def board_watts(name: str) -> int | None:
