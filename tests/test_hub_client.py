@@ -16,11 +16,12 @@ from typing import Any
 
 import pytest
 import torch
-from hub_material import write_ready_card
+from hub_material import client_of, write_ready_card
 from hub_server import TOKEN, HubServer, hub
 from safetensors.torch import load_file
 
 from vaswani import VaswaniConfig, VaswaniForConditionalGeneration, VaswaniTokenizer
+from vaswani.model_folder import open_model, open_tokenizer
 
 PROJECT = Path(__file__).resolve().parent.parent
 SOURCE = "The baker sees the child."
@@ -169,6 +170,17 @@ def test_push_command_prints_the_address(server: HubServer, with_package: Any) -
 def test_translate_command_takes_a_name_on_the_hub(with_package: Any) -> None:
     report, _ = with_package
     assert report["translate"] == 0 and report["translated"] == f"{SOURCE}\n"
+
+
+def test_model_to_train_on_from_may_be_a_name(
+    server: HubServer, with_package: Any, folder: Path, tmp_path: Path
+) -> None:
+    with client_of(server, tmp_path):
+        model, tokenizer = open_model("ada/en-de")
+        assert open_tokenizer("ada/en-de").get_vocab() == tokenizer.get_vocab()
+    weights = load_file(folder / "model.safetensors")
+    assert all(torch.equal(dict(model.named_parameters())[name], weights[name]) for name in weights)
+    assert type(model) is VaswaniForConditionalGeneration
 
 
 def test_missing_model_is_one_line(with_package: Any) -> None:

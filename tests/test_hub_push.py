@@ -91,9 +91,11 @@ def test_old_weights_and_code_are_taken_away(server: HubServer, folder: Path) ->
     repository = server.repositories[NAME]
     photo = {**server.files(NAME), "photo.png": b"from the web page", "old_vaswani.py": b""}
     repository.commit("main", photo, "by hand")
+    (folder / "scores.json").unlink()
     push(folder, NAME)
     there = server.files(NAME)
-    assert shard in there and "model.safetensors" not in there and "old_vaswani.py" not in there
+    assert shard in there
+    assert not {"model.safetensors", "old_vaswani.py", "scores.json"} & set(there)
     assert there["photo.png"] == b"from the web page"
 
 
@@ -121,6 +123,14 @@ def test_checkpoints_go_to_branches_of_their_names(server: HubServer, folder: Pa
         assert f'add `revision="checkpoint-{updates}"`' in there["README.md"].decode()
         assert not {"optimizer.pt", "trainer_state.json", "training_args.bin"} & set(there)
     assert "checkpoint-100" not in {name.split("/")[0] for name in server.files(NAME)}
+    repository = server.repositories[NAME]
+    repository.commit("main", {**server.files(NAME), "scores.png": b"a picture"}, "by hand")
+    add_checkpoint(folder, 300)
+    push(folder, NAME, checkpoints=True)
+    # That branch began as a copy of main, whose scores are not those of the checkpoint.
+    results = {"scores.json", "scores.png"}
+    assert results <= set(server.files(NAME))
+    assert not results & set(server.files(NAME, "checkpoint-300"))
     fetched = local_folder(NAME, revision="checkpoint-200")
     assert (fetched / "model.safetensors").read_bytes() == weights.read_bytes()
 

@@ -54,11 +54,13 @@ class Selection:
         folder: the folder.
         files: their names, sorted.
         left_out: the other names and why each stays.
+        as_checkpoint: whether it has a branch to itself.
     """
 
     folder: Path
     files: list[str]
     left_out: dict[str, str] = field(default_factory=dict)
+    as_checkpoint: bool = False
 
     @property
     def size(self) -> int:
@@ -74,8 +76,12 @@ class Selection:
         return name == CARD or not _TEXTS.fullmatch(name)
 
     def is_replaceable(self, name: str) -> bool:
-        """Whether a file of this name on the Hub belongs to the model, and is old if not sent."""
-        return bool(_WEIGHTS.fullmatch(name) or _CODE.fullmatch(name)) or name in _MODEL_FILES
+        """Whether a file of this name on the Hub tells of an earlier model, if it is not sent."""
+        if self.as_checkpoint:
+            # The branch may have begun with all that the main one held.
+            return name not in (CARD, ".gitattributes")
+        own = name in (*_MODEL_FILES, *_RECORDS)
+        return own or bool(_WEIGHTS.fullmatch(name) or _CODE.fullmatch(name))
 
 
 def files_to_send(
@@ -98,7 +104,7 @@ def files_to_send(
             raise InputError(f"`leave_out` must name files of {folder}, got {name!r}.")
         if name in needed or _WEIGHTS.fullmatch(name) or _CODE.fullmatch(name):
             raise InputError(f"`leave_out` must not name what loading needs, got {name}.")
-    selection = Selection(folder, [])
+    selection = Selection(folder, [], as_checkpoint=as_checkpoint)
     for name in names:
         own = name in needed or bool(_WEIGHTS.fullmatch(name) or _CODE.fullmatch(name))
         if not as_checkpoint:
