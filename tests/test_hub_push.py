@@ -323,7 +323,10 @@ def test_no_network_is_one_line(
     with pytest.raises(InputError, match=r"the Hub must be within reach.*127.0.0.1:9") as caught:
         push(folder, NAME)
     assert "\n" not in str(caught.value)
-    with pytest.raises(InputError, match=r"the Hub must be within reach for ada/en-de"):
+    with pytest.raises(InputError, match=r"there is no such folder .* is out of reach .*network"):
+        local_folder(NAME)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(InputError, match=r"is out of reach \(HF_HUB_OFFLINE is set\)"):
         local_folder(NAME)
 
 
@@ -350,9 +353,12 @@ def test_gated_model_is_named_as_such(server: HubServer, folder: Path, tmp_path:
 def test_only_what_loading_needs_is_fetched(server: HubServer, folder: Path) -> None:
     """Never code: it would lie in the cache for a call with `trust_remote_code`."""
     push(folder, NAME)
+    older = {**server.files(NAME), "older/model.safetensors": b"weights of another model"}
+    server.repositories[NAME].commit("main", older, "by hand")
     fetched = {path.name for path in local_folder(NAME).iterdir()}
     assert fetched >= {"config.json", "model.safetensors", "tokenizer.json"}
     assert not any(name.endswith((".py", ".md", ".tsv")) for name in fetched)
+    assert "older" not in fetched
     assert not any(".py" in line for line in server.lines if "/resolve/" in line)
 
 

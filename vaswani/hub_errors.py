@@ -21,6 +21,8 @@ from huggingface_hub.errors import (
 
 from vaswani.errors import InputError
 
+# What messages call a repository to write to; by any other name it could be a folder, too.
+REPOSITORY = "repo_id"
 LOGIN = "Log in with `hf auth login`, or set HF_TOKEN."
 
 
@@ -72,9 +74,9 @@ def _worded(error: BaseException | None, setting: str, repo_id: str) -> str | No
     if isinstance(error, LocalEntryNotFoundError | OfflineModeIsEnabled):
         if isinstance(error.__cause__, HfHubHTTPError):
             return _worded(error.__cause__, setting, repo_id)
-        return _unreachable(error.__cause__ or error, repo_id)
+        return _unreachable(error.__cause__ or error, setting, repo_id)
     if isinstance(error, HTTPError):
-        return _unreachable(error, repo_id)
+        return _unreachable(error, setting, repo_id)
     if isinstance(error, ValueError) and "metadata in README.md" in str(error):
         return f"README.md must have metadata that the Hub takes, got: {_one_line(error)}."
     return _worded(error.__cause__, setting, repo_id)
@@ -96,13 +98,16 @@ def _refused(error: HfHubHTTPError, repo_id: str) -> str:
     return f"the Hub must answer for {repo_id}, got {because or error}."
 
 
-def _unreachable(error: BaseException, repo_id: str) -> str:
-    if isinstance(error, OfflineModeIsEnabled) or constants.HF_HUB_OFFLINE:
-        return (
-            f"{repo_id} must be on the Hub or in the cache, got neither a copy here nor leave to "
-            "look (HF_HUB_OFFLINE). Unset it."
-        )
+def _unreachable(error: BaseException, setting: str, repo_id: str) -> str:
     reason = _one_line(error) or type(error).__name__
+    if isinstance(error, OfflineModeIsEnabled) or constants.HF_HUB_OFFLINE:
+        reason = "HF_HUB_OFFLINE is set"
+    if setting != REPOSITORY:
+        return (
+            f"`{setting}` must be a folder or a model on the Hub, got {repo_id}: there is no such "
+            f"folder and no copy here, and {constants.ENDPOINT} is out of reach ({reason}). Check "
+            "the name or the network."
+        )
     return (
         f"the Hub must be within reach for {repo_id}, got {reason!r} from {constants.ENDPOINT}. "
         "Check the network."

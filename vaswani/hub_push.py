@@ -19,7 +19,7 @@ from huggingface_hub.utils import validate_repo_id
 
 from vaswani.errors import InputError
 from vaswani.hub import missing_parts
-from vaswani.hub_errors import LOGIN, in_one_line
+from vaswani.hub_errors import LOGIN, REPOSITORY, in_one_line
 from vaswani.hub_files import Selection, files_to_send, staged
 from vaswani.hub_isolation import loading_problems
 from vaswani.hub_leaks import leaks, secret_files
@@ -117,7 +117,7 @@ def push(
         for line in plan.lines():
             say(line)
         return address
-    with in_one_line("repo_id", repo_id):
+    with in_one_line(REPOSITORY, repo_id):
         _ensure_repository(api, repo_id, private, say)
         branches = [plan.revision, *plan.checkpoints]
         for branch in branches:
@@ -131,7 +131,7 @@ def push(
     for branch, files, card in zip(
         branches, [plan.model, *plan.checkpoints.values()], cards, strict=True
     ):
-        with in_one_line("repo_id", repo_id, writing=True):
+        with in_one_line(REPOSITORY, repo_id, writing=True):
             _send(api, repo_id, branch, files, card, message or f"Push {branch} by vaswani push")
         say(f"{repo_id}, branch {branch}: {counted(len(files.files), 'file')} there.")
     return address
@@ -188,7 +188,7 @@ def checked_plan(
 def _check_name(repo_id: str) -> None:
     if repo_id.count("/") != 1:
         raise InputError(f"`repo_id` must be user/name, got {repo_id!r}.")
-    with in_one_line("repo_id", repo_id):
+    with in_one_line(REPOSITORY, repo_id):
         validate_repo_id(repo_id)
 
 
