@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+import yaml
 from checkpoint_material import TABLE, checkpoints, save, write_run
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
@@ -129,6 +130,18 @@ def test_card_and_record_name_the_checkpoints(saved: Path, tmp_path: Path) -> No
     assert "# average" in card and "average of 2 checkpoints" in card
     assert f"{saved.name}/checkpoint-900, {saved.name}/checkpoint-1000" in card
     assert "A translation model, en to de" in card
+
+
+def test_card_of_an_average_tells_the_data_and_license_of_its_run(
+    run: Path, tmp_path: Path
+) -> None:
+    settings = {"source": "en", "target": "de", "data": ["/home/ada/a.tsv", "b.en,b.de"]}
+    settings |= {"data_licenses": ["cc-by-4.0", "mit"], "license": "cc-by-sa-4.0"}
+    (run / "settings.yaml").write_text(yaml.safe_dump(settings))
+    card = (average_checkpoints(checkpoints(run), tmp_path / "average") / "README.md").read_text()
+    assert "| corpora | a.tsv, b.en, b.de |" in card and "/home/ada" not in card
+    assert "| licenses of the corpora | cc-by-4.0, mit |" in card
+    assert "\nlicense: cc-by-sa-4.0\n" in card
 
 
 def test_last_checkpoints_go_by_number(saved: Path) -> None:

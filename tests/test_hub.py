@@ -1,61 +1,19 @@
-"""`vaswani.hub`: what a saved folder must hold, and a card that any text survives in."""
+"""`vaswani.hub`: what a saved folder must hold."""
 
 import json
 import re
-import sys
 from pathlib import Path
 
 import pytest
-import torch
-from huggingface_hub import ModelCard
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
-from safetensors.torch import save_file
+from hub_material import edit_json, write_stand_in
 
-from vaswani import hub
 from vaswani.errors import InputError
-from vaswani.hub import check_self_contained, write_model_card
-
-SIGNATURE = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
+from vaswani.hub import check_self_contained
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder of the form that `save_pretrained` writes, with stand-ins for code and weights."""
-    files: dict[str, object] = {
-        "config.json": {
-            "auto_map": {
-                "AutoConfig": "configuration_vaswani.VaswaniConfig",
-                "AutoModel": "modeling_vaswani.VaswaniModel",
-                "AutoModelForSeq2SeqLM": "modeling_vaswani.VaswaniForConditionalGeneration",
-            }
-        },
-        "generation_config.json": {"num_beams": 4},
-        "tokenizer.json": {"version": "1.0"},
-        "tokenizer_config.json": {
-            "auto_map": {"AutoTokenizer": ["tokenization_vaswani.VaswaniTokenizer", None]}
-        },
-    }
-    for name, content in files.items():
-        (tmp_path / name).write_text(json.dumps(content), encoding="utf-8")
-    save_file({"weight": torch.zeros(2)}, tmp_path / "model.safetensors")
-    code = {
-        "configuration_vaswani": "class VaswaniConfig: ...",
-        "loss_vaswani": "def loss(): ...",
-        "modeling_vaswani": (
-            "from .configuration_vaswani import VaswaniConfig\nfrom .loss_vaswani import loss\n"
-            "class VaswaniModel: ...\nclass VaswaniForConditionalGeneration: ...\n"
-        ),
-        "tokenization_vaswani": "class VaswaniTokenizer: ...",
-    }
-    for name, text in code.items():
-        (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
-    return tmp_path
-
-
-def edit_json(path: Path, **changes: object) -> None:
-    content = json.loads(path.read_text(encoding="utf-8"))
-    path.write_text(json.dumps(content | changes), encoding="utf-8")
+    return write_stand_in(tmp_path)
 
 
 def test_a_complete_folder_passes(folder: Path) -> None:
@@ -166,121 +124,3 @@ def test_every_shard_must_be_there(folder: Path) -> None:
 def test_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"`folder` must be an existing .*nowhere"):
         check_self_contained(tmp_path / "nowhere")
-    with pytest.raises(FileNotFoundError, match=r"`folder` must be an existing .*nowhere"):
-        write_model_card(tmp_path / "nowhere", data={}, settings={}, scores={})
-
-
-def test_card_has_the_metadata_that_the_hub_reads(folder: Path) -> None:
-    path = write_model_card(
-        folder,
-        data={"source": "en", "target": "de", "name": "letters"},
-        settings={"preset": "small"},
-        scores={"bleu": 23.5, "bleu_signature": SIGNATURE, "chrf": 50, "loss": 2.0},
-        name="letters-en-de",
-        license="cc-by-4.0",
-        datasets=["someone/letters"],
-    )
-    card = ModelCard.load(path)
-    assert path == folder / "README.md"
-    assert card.data.language == ["en", "de"]
-    assert card.data.license == "cc-by-4.0"
-    assert card.data.library_name == "transformers"
-    assert card.data.datasets == ["someone/letters"]
-    assert "translation" in card.data.tags
-    found = {result.metric_type: result for result in card.data.eval_results}
-    assert set(found) == {"bleu", "chrf"}
-    assert found["bleu"].metric_value == 23.5
-    assert found["bleu"].metric_args == {"signature": SIGNATURE}
-    assert found["chrf"].dataset_name == "letters"
-
-
-def test_card_states_no_license_unless_one_is_given(folder: Path) -> None:
-    card = ModelCard.load(write_model_card(folder, data={}, settings={}, scores={}))
-    assert card.data.license is None
-    assert "No license has been stated" in card.text
-
-
-def test_card_without_scores_or_languages_loads(folder: Path) -> None:
-    card = ModelCard.load(write_model_card(folder, data={}, settings={}, scores={}))
-    assert card.data.language is None
-    assert card.data.eval_results is None
-    assert "Not evaluated." in card.text
-
-
-@pytest.mark.parametrize("has_pipeline", [False, True])
-def test_pipeline_tag_only_where_a_pipeline_can_load_it(folder: Path, has_pipeline: bool) -> None:
-    """transformers 5 has no `translation` task of its own: the tag alone makes it raise."""
-    if has_pipeline:
-        pipelines = {"translation": {"impl": "pipeline_vaswani.VaswaniPipeline"}}
-        edit_json(folder / "config.json", custom_pipelines=pipelines)
-    card = ModelCard.load(write_model_card(folder, data={}, settings={}, scores={}))
-    assert card.data.pipeline_tag == ("translation" if has_pipeline else None)
-
-
-@settings(max_examples=40, deadline=None)
-@given(text=st.text(st.characters(codec="utf-8"), min_size=1, max_size=30))
-@example(text="\x85")
-@example(text="a\x85b\u2028c")
-def test_any_value_leaves_the_card_whole(
-    tmp_path_factory: pytest.TempPathFactory, text: str
-) -> None:
-    """Values come from file names and flags: they may hold YAML, Markdown or template syntax."""
-    folder = tmp_path_factory.mktemp("card")
-    path = write_model_card(
-        folder,
-        data={"source": text, "file": text},
-        settings={text: text},
-        scores={"bleu": 1.0, "bleu_signature": text},
-        name=text,
-        limitations=[text],
-    )
-    card = ModelCard.load(path)
-    assert card.data.model_name == text.replace("\x85", " ")
-    rows = [line for line in card.text.splitlines() if re.match(r"\| (file|BLEU) \|", line)]
-    assert len(rows) == 2
-    # Two cells: three bars that are not escaped.
-    assert all(len(re.findall(r"(?<!\\)(?:\\\\)*\|", row)) == 3 for row in rows)
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        ("a|b_c*d", r"a\|b\_c\*d"),
-        ("{{ 7 * 7 }}", r"{{ 7 \* 7 }}"),
-        ("one\n# two", "one # two"),
-        ("# one", r"\# one"),
-        ("1. one", r"1\. one"),
-        ("<b>", r"\<b\>"),
-        ([1, "x"], "1, x"),
-        (0.0006987712, "0.000698771"),
-    ],
-)
-def test_markdown_in_values_is_shown_as_it_is(folder: Path, value: object, shown: str) -> None:
-    path = write_model_card(folder, data={"x": value}, settings={}, scores={}, limitations=[])
-    assert f"| x | {shown} |" in path.read_text(encoding="utf-8").splitlines()
-
-
-def test_missing_jinja_names_the_extra(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "jinja2", None)
-    with pytest.raises(ImportError, match=r"pip install 'vaswani\[train\]'"):
-        write_model_card(folder, data={}, settings={}, scores={})
-
-
-def test_card_code_blocks_are_python(folder: Path) -> None:
-    name = '"""\n``` {{ x }}'
-    text = write_model_card(folder, data={}, settings={}, scores={}, name=name).read_text("utf-8")
-    blocks = re.findall(r"^```python\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 2
-    for block in blocks:
-        compile(block, "card", "exec")
-
-
-def test_template_is_found_in_a_wheel_and_in_a_checkout(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    package = tmp_path / "vaswani"
-    package.mkdir()
-    monkeypatch.setattr(hub, "__file__", str(package / "hub.py"))
-    assert hub._template_path() == tmp_path / "model_card.md"
-    (package / "model_card.md").touch()
-    assert hub._template_path() == package / "model_card.md"

@@ -31,7 +31,8 @@ from vaswani.checkpoint_files import (
     updates_of,
 )
 from vaswani.errors import InputError
-from vaswani.hub import check_self_contained, write_model_card
+from vaswani.hub import check_self_contained
+from vaswani.model_card import write_model_card
 from vaswani.output_folder import check_free, written_aside
 from vaswani.wording import counted
 
@@ -95,6 +96,7 @@ def average_checkpoints(
     _check_output(output, checkpoints, overwrite)
     newest = checkpoints[-1]
     check_self_contained(newest.folder)
+    run = _run_settings(newest.folder)
     with written_aside(output) as aside:
         for file in newest.folder.iterdir():
             if file.suffix in _MODEL_FILES and file.name not in _OTHER_FILES and file.is_file():
@@ -104,10 +106,11 @@ def average_checkpoints(
         (aside / RECORD).write_text(record + "\n", encoding="utf-8", newline="\n")
         write_model_card(
             aside,
-            data=_languages(newest.folder),
+            data=_data(run),
             settings={"weights": _in_words(checkpoints), "checkpoints": names},
             scores={},
             name=output.absolute().name,
+            license=str(run["license"]) if run.get("license") else None,
         )
         # Last, as all else that may fail takes no time.
         save_file(_average(checkpoints), aside / WEIGHTS, metadata={"format": "pt"})
@@ -181,16 +184,30 @@ def _check_output(output: Path, checkpoints: list[Checkpoint], overwrite: bool) 
             )
 
 
-def _languages(checkpoint: Path) -> dict[str, Any]:
-    """The languages that the settings of the run name, for the model card."""
+def _run_settings(checkpoint: Path) -> dict[str, Any]:
+    """The settings of the run that a checkpoint is of; empty where there are none."""
     for run in (checkpoint, checkpoint.resolve().parent):
         try:
             settings = yaml.safe_load((run / "settings.yaml").read_text(encoding="utf-8"))
         except (OSError, ValueError, yaml.YAMLError):
             continue
         if isinstance(settings, dict):
-            return {name: settings[name] for name in ("source", "target") if name in settings}
+            return settings
     return {}
+
+
+def _data(settings: dict[str, Any]) -> dict[str, Any]:
+    """What the settings of a run tell of its data, for the model card."""
+    languages = ("source", "target")
+    data: dict[str, Any] = {name: settings[name] for name in languages if name in settings}
+    words = settings.get("data")
+    if isinstance(words, list):
+        # Not their folders, which are nobody's business.
+        parts = [part for word in words for part in str(word).split(",")]
+        data["corpora"] = ", ".join(Path(part).name for part in parts)
+    if settings.get("data_licenses"):
+        data["licenses of the corpora"] = settings["data_licenses"]
+    return data
 
 
 def _in_words(checkpoints: list[Checkpoint]) -> str:

@@ -39,6 +39,10 @@ class DataArguments:
         default=None,
         metadata={"help": "how often each corpus comes in a pass (default: 1); 0.5 is half of it"},
     )
+    data_licenses: list[str] | None = field(
+        default=None,
+        metadata={"help": "license of each corpus, for the model card, such as cc-by-4.0"},
+    )
     validation_data: list[str] | None = field(
         default=None,
         metadata={"help": "validation pairs, in the same forms; none turns a recipe's off"},
@@ -148,6 +152,11 @@ class DataArguments:
             raise InputError(
                 f"`data_weights` must be one number for each corpus, got {len(self.data_weights)} "
                 f"for {len(self.data)}."
+            )
+        if self.data_licenses is not None and len(self.data_licenses) != len(self.data):
+            raise InputError(
+                f"`data_licenses` must be one for each corpus, got {len(self.data_licenses)} "
+                f"for {len(self.data)}. Write unknown for one that you do not know."
             )
         for weight in self.weights:
             check_weight(weight)

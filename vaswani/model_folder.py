@@ -24,6 +24,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from vaswani.configuration_vaswani import VaswaniConfig
 from vaswani.errors import InputError
 from vaswani.generation_vaswani import check_search_settings
+from vaswani.hub_download import local_folder
 from vaswani.modeling_vaswani import VaswaniForConditionalGeneration
 from vaswani.tokenization_vaswani import target_side
 
@@ -31,19 +32,22 @@ _WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.
 
 
 def open_model(
-    folder: str | Path, *, dtype: torch.dtype = torch.float32
+    folder: str | Path, *, dtype: torch.dtype = torch.float32, revision: str | None = None
 ) -> tuple[VaswaniForConditionalGeneration, PreTrainedTokenizerBase]:
     """The model and the tokenizer of a folder.
 
     Args:
-        folder: what `save_pretrained` of both, or `vaswani train`, wrote.
+        folder: what `save_pretrained` of both, or `vaswani train`, wrote; or the name of a model
+            on the Hub, `user/name`.
         dtype: number format of the weights in memory.
+        revision: branch, tag or commit of a model on the Hub; `None` is main.
 
     Raises:
-        InputError: if a part is missing or damaged, or the parts do not fit each other.
+        InputError: if a part is missing or damaged, the parts do not fit each other, or the Hub
+            does not have the model.
         FileNotFoundError: if there is no such folder.
     """
-    folder = Path(folder)
+    folder = local_folder(folder, revision=revision)
     _check_parts(folder)
     _check_search(folder / "generation_config.json")
     try:
@@ -176,9 +180,10 @@ def _complete_search(folder: Path, model: VaswaniForConditionalGeneration) -> No
 
 
 def open_tokenizer(folder: str | Path, *, setting: str = "tokenizer", **others: Any) -> Any:
-    """The tokenizer of a folder.
+    """The tokenizer of a folder, or of a model on the Hub.
 
     Args:
+        folder: the folder, or `user/name`.
         setting: what the message calls the folder.
         others: of `AutoTokenizer.from_pretrained`.
 
@@ -186,7 +191,8 @@ def open_tokenizer(folder: str | Path, *, setting: str = "tokenizer", **others: 
         InputError: if it is damaged.
         FileNotFoundError: if there is none.
     """
-    if not (Path(folder) / "tokenizer.json").is_file():
+    folder = local_folder(folder, setting=setting)
+    if not (folder / "tokenizer.json").is_file():
         raise FileNotFoundError(
             f"`{setting}` must be a folder with tokenizer.json, got {folder}. "
             "Leave it out to train one."

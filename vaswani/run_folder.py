@@ -4,7 +4,6 @@ check_output         refuses a folder that holds anything
 claim_output         makes it and writes `settings.yaml`
 save_model_folder    puts a whole model at its top level, or nothing
 write_results        scores, sample translations and the model card
-write_test_results   the same of the test data, beside them
 """
 
 import dataclasses
@@ -14,14 +13,14 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 from transformers.trainer import TRAINING_ARGS_NAME
 
 from vaswani.data_arguments import DataArguments
 from vaswani.errors import InputError
-from vaswani.hub import write_model_card
+from vaswani.model_card import write_model_card
 from vaswani.output_folder import check_free
 from vaswani.preset_settings import PAPER_SETTINGS
 from vaswani.run_settings import ModelArguments
@@ -123,37 +122,42 @@ def save_model_folder(trainer: VaswaniTrainer, output: Path) -> None:
             os.replace(file, output / file.name)
 
 
+class Evaluation(NamedTuple):
+    """What measuring the finished model gave.
+
+    Args:
+        scores: results by name.
+        samples: source, translation and reference of some pairs.
+    """
+
+    scores: dict[str, Any]
+    samples: list[tuple[str, str, str]]
+
+
 def write_results(
     output: Path,
     args: VaswaniTrainingArguments,
-    facts: Mapping[str, Mapping[str, Any]],
-    scores: Mapping[str, Any],
-    samples: Sequence[tuple[str, str, str]],
+    facts: Mapping[str, Any],
+    evaluation: Evaluation | None = None,
+    test: Evaluation | None = None,
 ) -> None:
     """Writes the model card, and scores and translations if there are any.
 
     Args:
-        facts: `data` and `settings` for the card.
-        scores: results of the final evaluation; empty if it was left out.
-        samples: source, translation and reference.
+        facts: arguments of `write_model_card`, but for the scores.
+        evaluation: of the validation data, unless that was left out.
+        test: of the test data, if there is any.
     """
     if not args.should_save:
         return
-    _write_scores(output, "", scores, samples)
-    # Of no interest to those who use the model, or told twice.
-    shown = {name: scores[name] for name in scores if name not in ("seconds", "pairs")}
-    write_model_card(output, data=facts["data"], settings=facts["settings"], scores=shown)
-
-
-def write_test_results(
-    output: Path,
-    args: VaswaniTrainingArguments,
-    scores: Mapping[str, Any],
-    samples: Sequence[tuple[str, str, str]],
-) -> None:
-    """Writes scores and sample translations of the test data; arguments as of `write_results`."""
-    if args.should_save:
-        _write_scores(output, TEST, scores, samples)
+    shown: list[dict[str, Any]] = [{}, {}]
+    for k, (prefix, measured) in enumerate((("", evaluation), (TEST, test))):
+        if measured is not None:
+            _write_scores(output, prefix, *measured)
+            # Of no interest to those who use the model, or told twice.
+            hidden = ("seconds", "pairs")
+            shown[k] = {name: x for name, x in measured.scores.items() if name not in hidden}
+    write_model_card(output, **facts, scores=shown[0], test_scores=shown[1])
 
 
 def _write_scores(

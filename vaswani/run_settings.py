@@ -47,7 +47,10 @@ class ModelArguments:
     )
     model: str | None = field(
         default=None,
-        metadata={"help": "folder of a model to go on from; its tokenizer and config are kept"},
+        metadata={
+            "help": "folder of a model to go on from, or user/name on the Hub; its tokenizer and "
+            "config are kept"
+        },
     )
     tokenizer: str | None = field(
         default=None, metadata={"help": "folder of a tokenizer to use instead of a new one"}
@@ -114,6 +117,11 @@ class ModelArguments:
         metadata={
             "help": "alpha of the length penalty of beams, saved with the model (default: 0.6)"
         },
+    )
+
+    license: str | None = field(
+        default=None,
+        metadata={"help": "license of the weights, for the model card, such as cc-by-4.0"},
     )
 
     def __post_init__(self) -> None:

@@ -28,11 +28,11 @@ from vaswani.inherited_settings import check_of_command
 from vaswani.model_folder import open_model, open_tokenizer
 from vaswani.modeling_vaswani import VaswaniForConditionalGeneration
 from vaswani.run_folder import (
+    Evaluation,
     check_output,
     claim_output,
     save_model_folder,
     write_results,
-    write_test_results,
 )
 from vaswani.run_settings import ModelArguments, check_trainable, config_overrides
 from vaswani.tokenization_vaswani import VaswaniTokenizer
@@ -48,6 +48,7 @@ from vaswani.training_corpus import (
 )
 from vaswani.training_data import TokenizedPairs
 from vaswani.training_dry_run import print_plan
+from vaswani.training_facts import run_facts
 from vaswani.training_plan import stopping_rule, update_content
 from vaswani.training_rates import fill_unset, rate_plan
 from vaswani.training_segmentation import ResegmentedPairs, check_merges
@@ -132,19 +133,20 @@ def run_training(
     trainer.clock.started = started
     trainer.train()
     interrupted = trainer.switch.requested
-    facts = _facts(data_arguments, train, validation, trainer)
+    facts = run_facts(model_arguments, data_arguments, train, validation, trainer)
     with trainer.switch.listening():
         save_model_folder(trainer, output)
-        write_results(output, args, facts, {}, [])
+        write_results(output, args, facts)
     updates = counted(trainer.state.global_step, "update")
     say(f"Saved the model to {output} after {updates}, with {trainer.ended_with()}.")
     if interrupted:
         say(_AFTER_INTERRUPTION.format(output))
         raise TrainingInterrupted(output)
     trainer.paper_bleu = data_arguments.target if args.paper_bleu else None
-    if validation is not None:
-        write_results(output, args, facts, *_final_evaluation(trainer, validation, say))
-    _measure_test(trainer, corpus.test, data_arguments.max_tokens, output, say)
+    evaluation = _final_evaluation(trainer, validation, say) if validation is not None else None
+    write_results(output, args, facts, evaluation)
+    test = _measured_test(trainer, corpus.test, data_arguments.max_tokens, say)
+    write_results(output, args, facts, evaluation, test)
     say(f"Done in {lasting(time.monotonic() - started)}.")
     return output
 
@@ -280,84 +282,24 @@ def _report(
             say(line)
 
 
-def _facts(
-    arguments: DataArguments,
-    train: TokenizedPairs | StreamedPairs,
-    validation: TokenizedPairs | None,
-    trainer: VaswaniTrainer,
-) -> dict[str, dict[str, Any]]:
-    """What the model card tells about data and settings."""
-    args, config = trainer.args, trainer.model.config
-    data = {
-        "source": arguments.source,
-        "target": arguments.target,
-        "files": ", ".join(Path(part).name for word in arguments.data for part in word.split(",")),
-        **_training_facts(arguments, train),
-        "validation pairs": len(validation) if validation is not None else 0,
-    }
-    settings = {
-        "parameters": f"{trainer.model.num_parameters():,}",
-        "d_model": config.d_model,
-        "layers (encoder, decoder)": f"{config.encoder_layers}, {config.decoder_layers}",
-        "vocabulary": vocabulary_sizes(trainer.processing_class),
-        "dropout": config.dropout,
-        "label smoothing": config.label_smoothing,
-        **(
-            {"tokens per update": args.tokens_per_update}
-            if args.sentences_per_update is None
-            else {"sentence pairs per update": args.sentences_per_update}
-        ),
-        "updates": trainer.state.global_step,
-        "weights": trainer.ended_with(),
-        "passes over the data": (
-            train.passes if isinstance(train, StreamedPairs) else round(trainer.state.epoch or 0, 2)
-        ),
-        "warm-up updates": args.warmup_steps,
-        "learning-rate factor": args.learning_rate_factor,
-        "seed": args.seed,
-        "minutes": round(trainer.clock.minutes(), 1),
-    }
-    return {"data": data, "settings": settings}
-
-
-def _training_facts(
-    arguments: DataArguments, train: TokenizedPairs | StreamedPairs
-) -> dict[str, Any]:
-    weights = {}
-    if arguments.data_weights:
-        shown = ", ".join(f"{weight:g}" for weight in arguments.data_weights)
-        weights = {"weights of the corpora": shown}
-    if isinstance(train, StreamedPairs):
-        return {**weights, "training pairs": "a stream, not counted"}
-    return {
-        **weights,
-        "training pairs": len(train),
-        "training tokens (source, target)": (
-            f"{int(train.source_lengths.sum()):,}, {int(train.target_lengths.sum()):,}"
-        ),
-        "pairs left out as too long": train.left_out,
-        **({"pairs cut as too long": train.shortened} if train.shortened else {}),
-    }
-
-
-def _measure_test(
-    trainer: VaswaniTrainer, texts: Pairs | None, max_tokens: int, output: Path, say: Any
-) -> None:
-    """Measures the finished model on the test data, if any, and writes what came out."""
+def _measured_test(
+    trainer: VaswaniTrainer, texts: Pairs | None, max_tokens: int, say: Any
+) -> Evaluation | None:
+    """Measures the finished model on the test data, if there is any."""
     if texts is None:
-        return
+        return None
     limit = evaluation_limit(trainer.model.config, max_tokens)
     test = encode_to_evaluate(texts, trainer.processing_class, limit, "test", say)
     if test is None:
-        return
-    scores, samples = _final_evaluation(trainer, test, say, name="test")
-    say(f"Test: BLEU {scores['bleu']:.1f}, chrF {scores['chrf']:.1f}.")
-    write_test_results(output, trainer.args, scores, samples)
+        return None
+    measured = _final_evaluation(trainer, test, say, name="test")
+    say(f"Test: BLEU {measured.scores['bleu']:.1f}, chrF {measured.scores['chrf']:.1f}.")
+    return measured
 
 
 def _final_evaluation(
     trainer: VaswaniTrainer, validation: TokenizedPairs, say: Any, name: str = "validation"
-) -> tuple[dict[str, Any], list[tuple[str, str, str]]]:
+) -> Evaluation:
     """Scores of beam search on every pair, and a few translations as they are."""
     beams = trainer.model.generation_config.num_beams or 1
     prefix = "eval" if name == "validation" else name
@@ -378,4 +320,4 @@ def _final_evaluation(
     some = validation.spread(_SAMPLE_TRANSLATIONS)
     found, references, _ = trainer.translate_pairs(validation, some, num_beams=beams)
     sources = [validation.sources[k] for k in some]
-    return scores, list(zip(sources, found, references, strict=True))
+    return Evaluation(scores, list(zip(sources, found, references, strict=True)))

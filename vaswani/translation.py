@@ -21,6 +21,7 @@ from vaswani.decoding import batches_by_length, output_limit
 from vaswani.ensemble import VaswaniEnsemble
 from vaswani.errors import InputError
 from vaswani.generation_vaswani import check_search_settings
+from vaswani.hub_download import local_folder
 from vaswani.model_folder import check_same_vocabulary, checked_device, open_model
 from vaswani.modeling_vaswani import VaswaniForConditionalGeneration
 from vaswani.piece_search import PieceSearch, Progress
@@ -69,18 +70,24 @@ class Translator:
         precision: str = "float32",
         device: str | None = None,
         threads: int | None = None,
+        revision: str | None = None,
     ) -> "Translator":
         """Loads a folder that `save_pretrained` or `vaswani train` wrote, or an ensemble of them.
 
+        A model on the Hub is fetched, without its code: this package's classes load it.
+
         Args:
-            folder: the folder, or several that share a vocabulary.
+            folder: the folder, the name of a model on the Hub (`user/name`), or several that share
+                a vocabulary.
             precision: number format of the weights: float32, bfloat16 or float16.
             device: where to compute, such as "cpu" or "cuda:1"; `None` is a GPU where there is one.
             threads: CPU threads for the whole process; `None` leaves torch's choice.
+            revision: branch, tag or commit of models on the Hub; `None` is main.
 
         Raises:
             InputError: if a folder holds no model of ours, lacks a part, its tokenizer does not
-                fit the model, or several folders have different vocabularies.
+                fit the model, several folders have different vocabularies, or the Hub has no such
+                model that may be read.
             FileNotFoundError: if there is no such folder.
         """
         if precision not in PRECISIONS:
@@ -91,7 +98,8 @@ class Translator:
         if threads is not None:
             _check_at_least("threads", threads, 1)
             torch.set_num_threads(threads)
-        folders = [folder] if isinstance(folder, str | Path) else list(folder)
+        names = [folder] if isinstance(folder, str | Path) else list(folder)
+        folders = [local_folder(name, revision=revision) for name in names]
         check_same_vocabulary(folders)
         opened = [open_model(folder, dtype=PRECISIONS[precision]) for folder in folders]
         for model, _ in opened:

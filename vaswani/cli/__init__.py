@@ -5,6 +5,7 @@ A subcommand `vaswani NAME` is a module `vaswani/cli/NAME.py` with
     ARGUMENTS   a tuple of dataclasses; every field becomes a flag and a key of `--config`
     EXAMPLES    command lines that work, shown at the end of `--help`
     TAKES_RECIPE    (may be left out) whether there is `--recipe NAME`
+    POSITIONAL      (may be left out) fields that words without an option fill, in this order
     run         takes one object per dataclass, returns the exit code
 
 and one line in `COMMANDS` below. A group `vaswani NAME WORD` is a package `vaswani/cli/NAME/` with
@@ -35,6 +36,7 @@ COMMANDS = {
     "average": "average the weights of checkpoints into one model",
     "evaluate": "measure BLEU, chrF and perplexity of a model or of translations",
     "tokenizer": "train a tokenizer, apply one to lines, or show what one is",
+    "push": "check a model folder and send it to the Hugging Face Hub",
     "presets": "list the models that have a name, every row of the paper's Table 3 among them",
     "corpus": "convert, clean, count and split parallel text; find some in installed packages",
     "plot": "draw attention, positions or the learning rate",

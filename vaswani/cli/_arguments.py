@@ -59,15 +59,14 @@ def parse_arguments(name: str, command: ModuleType, words: list[str]) -> tuple[A
     if namespace.help or namespace.help_all:
         parser.print_help()
         return None
-    if rest:
-        raise InputError(parser.unknown_option(rest[0]))
+    by_place = parser.values_by_place(namespace, rest)
     values: dict[str, Any] = {}
     if getattr(namespace, "recipe", None) is not None:
         values |= parser.values_of_file(str(recipe_file(namespace.recipe)))
     if namespace.config:
         values |= parser.values_of_file(namespace.config)
-    values |= {key: value for key, value in vars(namespace).items() if value is not _NOT_GIVEN}
-    return parser.build(values)
+    typed = {key: value for key, value in vars(namespace).items() if value is not _NOT_GIVEN}
+    return parser.build(values | by_place | typed)
 
 
 _NOT_GIVEN = object()
@@ -82,6 +81,7 @@ class CommandParser(HfArgumentParser):
         self.hidden_counts: dict[str, int] = {}
         self.defaults: dict[str, Any] = {}
         self.required: list[str] = []
+        self.positional: tuple[str, ...] = getattr(command, "POSITIONAL", ())
         super().__init__(
             prog=self.program,
             description=(command.__doc__ or "").split("\n\n")[0],
@@ -180,8 +180,24 @@ class CommandParser(HfArgumentParser):
             if hide:
                 action.help = argparse.SUPPRESS
 
+    def values_by_place(self, namespace: argparse.Namespace, words: list[str]) -> dict[str, Any]:
+        """Words that follow no option, as values of the command's `POSITIONAL` fields.
+
+        Raises:
+            InputError: for a word too many, or an option that the command does not have.
+        """
+        open_names = [n for n in self.positional if getattr(namespace, n) is _NOT_GIVEN]
+        values = {}
+        for word in words:
+            if word.startswith("-") or not open_names:
+                raise InputError(self.unknown_option(word))
+            values[open_names.pop(0)] = word
+        return values
+
     def _usage_of(self, dest: str) -> str:
         action = self._action(dest)
+        if dest in self.positional:
+            return str(action.metavar)
         return f"{_kebab(action.option_strings)[0]} {action.metavar or dest.upper()}"
 
     def _action(self, dest: str) -> argparse.Action:
@@ -203,8 +219,9 @@ class CommandParser(HfArgumentParser):
     def unknown_option(self, word: str) -> str:
         """The message for a word on the command line that no option takes."""
         if not word.startswith("-"):
+            rest = "the rest of its" if self.positional else "its"
             return (
-                f"`{self.program}` must get its input by options, got {word!r}. "
+                f"`{self.program}` must get {rest} input by options, got {word!r}. "
                 f"See `{self.program} --help`."
             )
         flag = word.split("=")[0]

@@ -35,16 +35,24 @@ class ComputeArguments:
         default=4096,
         metadata={"help": "source tokens of a batch, padding included; bounds the memory"},
     )
+    revision: str | None = field(
+        default=None,
+        metadata={"help": "branch, tag or commit of a --model on the Hub (default: main)"},
+    )
 
     def load(self, model: str | list[str]) -> "Translator":
-        """The translator of a folder, or of several as one."""
+        """The translator of a folder or a model on the Hub, or of several as one."""
         from transformers.utils import logging
 
         from vaswani.translation import Translator
 
         logging.disable_progress_bar()
         return Translator.from_pretrained(
-            model, precision=self.precision, device=self.device, threads=self.threads
+            model,
+            precision=self.precision,
+            device=self.device,
+            threads=self.threads,
+            revision=self.revision,
         )
 
 

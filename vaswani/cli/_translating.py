@@ -277,9 +277,10 @@ def _request(
     what: "TranslateArguments", search: SearchArguments, computing: ComputeArguments
 ) -> dict[str, Any]:
     """What decides the output beside the text, by the names that a person knows."""
+    from vaswani.hub_download import local_folder
     from vaswani.model_folder import checked_device
 
-    folders = [folder for folder in what.model if Path(folder).is_dir()]
+    folders = [local_folder(name, revision=computing.revision) for name in what.model]
     own = ("encoding", "input_format", "field", "output_field", "bad_lines", "prefixes", "protect")
     flags = {name: getattr(what, name) for name in (*own, "format", "nbest", "chunk_lines")}
     flags |= vars(search) | {
@@ -287,7 +288,9 @@ def _request(
     }
     flags |= {"device": checked_device(computing.device).type, "threads": computing.threads}
     return {
-        "the content of `--model`": [folder_fingerprint(folder) for folder in folders],
+        "the content of `--model`": [
+            folder_fingerprint(folder) for folder in folders if folder.is_dir()
+        ],
         **{f"`--{name.replace('_', '-')}`": value for name, value in flags.items()},
         "the version of vaswani": __version__,
         "the version of torch": torch.__version__,

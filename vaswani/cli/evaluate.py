@@ -34,7 +34,10 @@ class EvaluateArguments:
 
     model: list[str] = field(
         default_factory=list,
-        metadata={"metavar": "FOLDER", "help": "model folder; several translate together"},
+        metadata={
+            "metavar": "FOLDER",
+            "help": "model folder, or user/name on the Hub; several translate together",
+        },
     )
     data: list[str] = field(
         default_factory=list,

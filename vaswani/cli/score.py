@@ -42,7 +42,10 @@ class ScoreArguments:
     _argument_group_name = "model and text"
 
     model: list[str] = field(
-        metadata={"metavar": "FOLDER", "help": "model folder; several score together"}
+        metadata={
+            "metavar": "FOLDER",
+            "help": "model folder, or user/name on the Hub; several score together",
+        }
     )
     data: list[str] = field(
         metadata={

@@ -23,7 +23,7 @@ class TranslateArguments:
     model: list[str] = option(
         metadata={
             "metavar": "FOLDER",
-            "help": "model folder, as `vaswani train` writes it; several with one vocabulary "
+            "help": "model folder, or user/name on the Hub; several with one vocabulary "
             "translate together, by the mean of their probabilities",
         }
     )

@@ -15,7 +15,9 @@ class AttentionArguments:
 
     _argument_group_name = "what to draw"
 
-    model: str = field(metadata={"metavar": "FOLDER", "help": "model folder"})
+    model: str = field(
+        metadata={"metavar": "FOLDER", "help": "model folder, or user/name on the Hub"}
+    )
     source: str = field(metadata={"help": "sentence in the source language"})
     output: str = field(metadata={"metavar": "FILE", "help": "picture to write: .png or .svg"})
     target: str | None = field(
