@@ -201,12 +201,12 @@ def test_commands_refuse_pickled_weights_in_one_line(
     corpus = str(write_tsv(tmp_path / "data.tsv", reversal_pairs(30)))
     languages = ["--source", "en", "--target", "de"]
     output = tmp_path / "output"
+    run = ["--output-dir", str(output), "--device", "cpu", "--max-steps", "1"]
     words = {
         "translate": ["--model", str(folder), "--input", corpus, "--output", str(output)],
         "score": ["--model", str(folder), "--data", corpus, *languages],
         "evaluate": ["--model", str(folder), "--data", corpus, *languages],
-        "train": ["--model", str(folder), "--data", corpus, *languages, "--output-dir", str(output)]
-        + ["--device", "cpu", "--max-steps", "1"],
+        "train": ["--model", str(folder), "--data", corpus, *languages, *run],
         "average": ["--checkpoints", str(folder), "--output", str(output)],
     }[command]
     assert main([command, *words]) == 2
