@@ -14,8 +14,8 @@
 #
 # Of this package only model and tokenizer are used; all else is what works with every
 # encoder-decoder of transformers. It runs as a script, `python examples/fine_tune.py`, and opens as
-# a notebook in VS Code, PyCharm or Jupyter (with jupytext). It needs `pip install 'vaswani[train]'`,
-# no network, and two minutes on two CPU cores.
+# a notebook in VS Code, PyCharm or Jupyter (with jupytext). It needs `vaswani[train]`, no network,
+# and two minutes on two CPU cores.
 #
 # Copy it, put your own pairs into the cell "Data" and your model into `MODEL`.
 
@@ -81,6 +81,8 @@ else:
         label_smoothing=0.0,
     )
     model = VaswaniForConditionalGeneration(config)
+# Without a number of its own the first evaluation would set it to 20, and `save_pretrained` keep it.
+model.generation_config.max_length = 128
 print(f"{model.num_parameters():,} parameters")
 
 
@@ -131,8 +133,6 @@ trainer = Seq2SeqTrainer(
         adam_beta2=0.98,
         predict_with_generate=True,
         generation_num_beams=1,
-        # Left out, the first evaluation would set it to 20 for good.
-        generation_max_length=128,
         eval_strategy="steps",
         eval_steps=max(UPDATES // 2, 1),
         logging_steps=max(UPDATES // 6, 1),
