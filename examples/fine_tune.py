@@ -20,6 +20,8 @@
 # Copy it, put your own pairs into the cell "Data" and your model into `MODEL`.
 
 # %%
+from typing import Any
+
 import sacrebleu
 from datasets import Dataset
 from transformers import (
@@ -105,7 +107,7 @@ held_out_ids = held_out.map(encode, batched=True, remove_columns=["en", "de"])
 
 
 # %%
-def scores(prediction) -> dict[str, float]:
+def scores(prediction: Any) -> dict[str, float]:
     """BLEU and chrF of generated ids."""
     ids, labels = prediction.predictions, prediction.label_ids
     # The Trainer fills rows up with -100, which is no token.

@@ -1,9 +1,9 @@
 """Adapters of PEFT on a model of this package."""
 
 import copy
+import os
 import subprocess
 import sys
-import os
 import warnings
 from pathlib import Path
 from typing import Any
@@ -112,9 +112,7 @@ def test_a_saved_adapter_gives_the_same_model(folders: tuple[Path, Path]) -> Non
     wanted = logits(adapted())
     loaded = PeftModel.from_pretrained(AutoModelForSeq2SeqLM.from_pretrained(base), adapter)
     assert torch.equal(logits(loaded), wanted)
-    assert torch.equal(
-        logits(peft.AutoPeftModelForSeq2SeqLM.from_pretrained(adapter)), wanted
-    )
+    assert torch.equal(logits(peft.AutoPeftModelForSeq2SeqLM.from_pretrained(adapter)), wanted)
 
 
 def test_an_adapter_beside_the_model_is_loaded_with_it(
@@ -175,9 +173,16 @@ def test_the_plain_trainer_trains_adapters(tmp_path: Path) -> None:
     plain = Seq2SeqTrainer(
         model=model,
         args=Seq2SeqTrainingArguments(
-            output_dir=str(tmp_path), max_steps=20, learning_rate=1e-2, logging_steps=5,
-            save_strategy="no", report_to="none", disable_tqdm=True, use_cpu=True,
-            label_smoothing_factor=0.1, predict_with_generate=True,
+            output_dir=str(tmp_path),
+            max_steps=20,
+            learning_rate=1e-2,
+            logging_steps=5,
+            save_strategy="no",
+            report_to="none",
+            disable_tqdm=True,
+            use_cpu=True,
+            label_smoothing_factor=0.1,
+            predict_with_generate=True,
         ),
         train_dataset=rows(64),
         eval_dataset=rows(10, seed=1),

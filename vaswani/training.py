@@ -348,9 +348,8 @@ class VaswaniTrainer(AveragingTrainer):
         rank, world = self.args.process_index, self.args.world_size
         self.model.eval()
         model: Any = self.accelerator.unwrap_model(self.model)
-        if hasattr(model, "get_base_model"):
-            # PEFT put its adapters into the layers of the model that it wraps.
-            model = model.get_base_model()
+        # PEFT put its adapters into the layers of the model that it wraps.
+        model = model.get_base_model() if hasattr(model, "get_base_model") else model
         translator = Translator(model, self.processing_class)
 
         def finished(count: int) -> None:
