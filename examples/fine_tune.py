@@ -83,7 +83,7 @@ else:
         label_smoothing=0.0,
     )
     model = VaswaniForConditionalGeneration(config)
-# Without a number of its own the first evaluation would set it to 20, and `save_pretrained` keep it.
+# Without a number of its own the first evaluation would set it to 20, and saving would keep it.
 model.generation_config.max_length = 128
 print(f"{model.num_parameters():,} parameters")
 

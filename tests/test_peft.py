@@ -1,9 +1,6 @@
 """Adapters of PEFT on a model of this package."""
 
 import copy
-import os
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -11,6 +8,7 @@ from typing import Any
 import peft
 import pytest
 import torch
+from elsewhere import run_elsewhere
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file, save_file
 from test_plain_trainer import rows
@@ -251,15 +249,7 @@ def test_tables_trained_beside_the_adapters_are_saved_with_them(tmp_path: Path) 
     torch.testing.assert_close(logits(again), wanted, atol=1e-4, rtol=1e-4)
 
 
-ELSEWHERE = """
-import importlib.abc, sys
-
-class Refuse(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == "vaswani":
-            raise ModuleNotFoundError("refused: " + name, name=name)
-
-sys.meta_path.insert(0, Refuse())
+ADAPT = """
 import torch
 from peft import PeftModel
 from safetensors.torch import load_file, save_file
@@ -271,6 +261,7 @@ model = PeftModel.from_pretrained(model, adapter).eval()
 with torch.no_grad():
     save_file({"logits": model(**load_file(inputs)).logits.contiguous()}, outputs)
 model.merge_and_unload().save_pretrained(merged)
+print(json.dumps(type(model).__name__))
 """
 
 
@@ -278,16 +269,8 @@ def test_an_adapter_loads_where_the_package_is_not(
     folders: tuple[Path, Path], tmp_path: Path
 ) -> None:
     save_file({k: v.contiguous() for k, v in batch().items()}, tmp_path / "inputs")
-    paths = [*folders, tmp_path / "inputs", tmp_path / "outputs", tmp_path / "merged"]
-    result = subprocess.run(
-        [sys.executable, "-I", "-c", ELSEWHERE, *map(str, paths)],
-        cwd=tmp_path,
-        env={**os.environ, "HF_MODULES_CACHE": str(tmp_path / "modules"), "HF_HUB_OFFLINE": "1"},
-        capture_output=True,
-        text=True,
-        timeout=180,
-    )
-    assert result.returncode == 0, result.stderr
+    names = [tmp_path / name for name in ("inputs", "outputs", "merged")]
+    assert run_elsewhere(ADAPT, *folders, *names, work=tmp_path) == "PeftModelForSeq2SeqLM"
     wanted = logits(adapted())
     assert torch.equal(load_file(tmp_path / "outputs")["logits"], wanted)
     merged = VaswaniForConditionalGeneration.from_pretrained(tmp_path / "merged")

@@ -10,6 +10,7 @@ import evaluate
 import pytest
 import sacrebleu
 import torch
+from elsewhere import run_elsewhere
 from torch.nn.functional import cross_entropy
 from training_material import reversal_pairs, tiny_model, tokenizer
 from transformers import DataCollatorForSeq2Seq, Seq2SeqTrainer, Seq2SeqTrainingArguments
@@ -194,6 +195,50 @@ def test_evaluation_of_the_model_is_not_smoothed_but_the_trainers_is(tmp_path: P
     # Batches of 8, 8 and 4 are averaged by rows, not by tokens.
     assert losses[0.0] == pytest.approx(plain, abs=0.1 * abs(plain - smoothed) + 0.02)
     assert losses[0.3] == pytest.approx(smoothed, abs=0.1 * abs(plain - smoothed) + 0.02)
+
+
+FINE_TUNE = """
+from datasets import Dataset
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, DataCollatorForSeq2Seq
+from transformers import Seq2SeqTrainer, Seq2SeqTrainingArguments
+
+folder, output = sys.argv[1:]
+sources, targets = json.loads(sys.stdin.read())
+model = AutoModelForSeq2SeqLM.from_pretrained(folder, trust_remote_code=True)
+tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=True)
+model.generation_config.max_length = 30
+ids = tokenizer(sources, text_target=targets)
+rows = Dataset.from_dict({"input_ids": ids["input_ids"], "labels": ids["labels"]})
+settings = dict(max_steps=30, learning_rate=5e-3, report_to="none", save_strategy="no")
+args = Seq2SeqTrainingArguments(
+    output, predict_with_generate=True, per_device_train_batch_size=32, use_cpu=True, **settings
+)
+trainer = Seq2SeqTrainer(
+    model=model, args=args, train_dataset=rows, eval_dataset=rows.select(range(20)),
+    data_collator=DataCollatorForSeq2Seq(tokenizer, model=model), processing_class=tokenizer,
+    compute_metrics=lambda prediction: {"rows": len(prediction.predictions)},
+)
+before = trainer.evaluate()["eval_loss"]
+trainer.train()
+result = trainer.evaluate()
+trainer.save_model(output)
+print(json.dumps([before, result["eval_loss"], result["eval_rows"]]))
+"""
+
+
+def test_it_trains_where_the_package_is_not(tmp_path: Path) -> None:
+    """Fine-tuned by the code of a saved folder, saved with it, and loaded here again."""
+    tiny_model().save_pretrained(tmp_path / "model")
+    tokenizer().save_pretrained(tmp_path / "model")
+    given = [list(side) for side in zip(*reversal_pairs(64), strict=True)]
+    folders = tmp_path / "model", tmp_path / "tuned"
+    before, after, count = run_elsewhere(FINE_TUNE, *folders, work=tmp_path, given=given)
+    assert after < 0.8 * before and count == 20
+    assert (tmp_path / "tuned" / "modeling_vaswani.py").is_file()
+    model = VaswaniForConditionalGeneration.from_pretrained(tmp_path / "tuned")
+    batch = DataCollatorForSeq2Seq(tokenizer(), model=model)([rows(64)[k] for k in range(20)])
+    with torch.no_grad():
+        assert model(**batch).loss.item() == pytest.approx(after, rel=0.1)
 
 
 SMALLER = {"PAIRS": 1000, "HELD_OUT": 10, "UPDATES": 20, "OUTPUT": "'model'"}

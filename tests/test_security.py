@@ -5,11 +5,8 @@ Each test plants a canary, a pickle that makes a folder when it is read without 
 
 import ast
 import json
-import os
 import pickle
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 from canary import plant
+from elsewhere import run_elsewhere
 from training_material import reversal_pairs, tiny_model, tokenizer, trainer, write_tsv
 from transformers import AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer
 
@@ -26,6 +24,7 @@ from vaswani.cli import main
 from vaswani.errors import InputError
 from vaswani.model_folder import open_tokenizer
 from vaswani.translation import Translator
+from vaswani.weight_files_vaswani import safetensors_settings
 
 PACKAGE = Path(__file__).parent.parent / "vaswani"
 REMEDY = "weights_only=True"
@@ -217,23 +216,17 @@ def test_commands_refuse_pickled_weights_in_one_line(
 
 # The code of a saved folder, where the package is not installed
 
-ELSEWHERE = """
-import importlib.abc, json, sys
-
-class Refuse(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == "vaswani":
-            raise ModuleNotFoundError("refused: " + name, name=name)
-
-sys.meta_path.insert(0, Refuse())
+LOAD = """
 from transformers import AutoModelForSeq2SeqLM
 
+said = []
 for folder in sys.argv[1:]:
     try:
         AutoModelForSeq2SeqLM.from_pretrained(folder, trust_remote_code=True)
-        print("loaded")
+        said.append("loaded")
     except OSError as error:
-        print(error)
+        said.append(str(error))
+print(json.dumps(said))
 """
 
 
@@ -242,17 +235,17 @@ def test_the_code_in_a_saved_folder_refuses_pickles_too(
 ) -> None:
     folders = [Path(shutil.copytree(saved, tmp_path / f.__name__)) for f in PLANTED]
     names = [f(folder, flown, "torch") for f, folder in zip(PLANTED, folders, strict=True)]
-    result = subprocess.run(
-        [sys.executable, "-I", "-c", ELSEWHERE, *map(str, folders)],
-        cwd=tmp_path,
-        env={**os.environ, "HF_MODULES_CACHE": str(tmp_path / "modules"), "HF_HUB_OFFLINE": "1"},
-        capture_output=True,
-        text=True,
-        timeout=180,
-    )
-    assert result.returncode == 0, result.stderr
-    for name, line in zip(names, result.stdout.splitlines(), strict=True):
+    said = run_elsewhere(LOAD, *folders, work=tmp_path)
+    for name, line in zip(names, said, strict=True):
         assert f"{name}: reading a pickle can run code" in line
+
+
+def test_no_pickle_is_fetched_from_the_hub() -> None:
+    """A name that is no folder: transformers is told to look for safetensors only."""
+    assert safetensors_settings("user/name", {"revision": "x"}) == {
+        "revision": "x",
+        "use_safetensors": True,
+    }
 
 
 # Foreign code
