@@ -45,7 +45,7 @@ lint: $(VENV)/.installed-dev
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find vaswani scripts tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find vaswani scripts examples tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The development environment holds all that the demo needs, so one of them is enough.
 $(VENV)/.installed-demo: $(SETTINGS) | $(BIN)/python

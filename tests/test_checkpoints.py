@@ -238,7 +238,10 @@ def other_vocabulary(folder: Path) -> None:
             lambda folder: (folder / "config.json").write_text("{"),
             "got .*checkpoint-1000, whose config.json cannot be read",
         ),
-        (pickle_weights, r"checkpoint-1000 with pytorch_model.bin: .*save it again with `save_pre"),
+        (
+            pickle_weights,
+            r"checkpoint-1000 with pytorch_model.bin: .*weights_only=True.*call `save_pre",
+        ),
         (
             change_config(model_type="bart"),
             "of a vaswani model, got .*1000.*`model_type` is 'bart'",

@@ -22,7 +22,10 @@ LIBRARY = sorted(
     if path.stem not in HUB_FILES and not path.stem.startswith("__")
 )
 HUB_PACKAGES = {"torch", "transformers", "tokenizers", "huggingface_hub"}
-OPTIONAL = "datasets accelerate evaluate sacrebleu sacremoses matplotlib jinja2 tensorboard trackio"
+OPTIONAL = (
+    "datasets accelerate evaluate sacrebleu sacremoses matplotlib jinja2 tensorboard trackio "
+)
+OPTIONAL += "peft torchao"
 
 # Besides Hub files, `errors` and `wording`. A topic that is split keeps its place in the order.
 EXTRA: dict[str, set[str]] = {
@@ -201,6 +204,7 @@ print(vaswani.VaswaniForConditionalGeneration.__name__)
 def test_import_has_no_side_effects_beyond_registration(tmp_path: Path) -> None:
     code = f"""
 import logging, os, random, sys, warnings
+sys.modules["torchao"] = None  # where transformers finds it, its import prints a page
 import torch, transformers
 from transformers import (AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer,
                           PreTrainedModel, GenerationMixin, PreTrainedTokenizerFast)
@@ -222,7 +226,7 @@ for number, (old, new) in enumerate(zip(before, state(), strict=True)):
 
 PYTHON_FILES = sorted(
     path
-    for folder in ("vaswani", "scripts", "tests", "benchmarks")
+    for folder in ("vaswani", "scripts", "tests", "benchmarks", "examples")
     for path in (PROJECT / folder).rglob("*.py")
 )
 

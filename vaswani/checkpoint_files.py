@@ -4,23 +4,31 @@
     check_same_model      refuses two of which an average would be nonsense
     find_checkpoints      those of a run, the oldest first
     updates_of            how many updates a checkpoint is old
+    refuse_foreign_states whether a run may go on from a checkpoint
 
-Only safetensors files are read, so that no code of a file runs.
+Weights are read from safetensors files only, so that no code of a file runs. The states of
+optimizer, schedule and random numbers are pickles of the Trainer: only those that hold nothing but
+plain values and tensors are let through.
 """
 
 import json
+import pickle
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
+from transformers.trainer import OPTIMIZER_NAME, SCALER_NAME, SCHEDULER_NAME
+from transformers.trainer_pt_utils import safe_globals
 
 from vaswani.configuration_vaswani import VaswaniConfig
 from vaswani.errors import InputError
+from vaswani.weight_files_vaswani import refuse_pickles
 
 WEIGHTS = "model.safetensors"
 # transformers writes it last into a checkpoint.
@@ -31,6 +39,7 @@ _PICKLES = (".bin", ".pt", ".pth", ".pkl", ".ckpt")
 _ORIGIN = ("_name_or_path", "transformers_version", "auto_map", "custom_pipelines")
 _TOKENIZERS = ("tokenizer.json", "target_tokenizer.json")
 _MOST_NAMED = 8
+_STATES = (OPTIMIZER_NAME, SCHEDULER_NAME, SCALER_NAME, "rng_state*.pth")
 
 
 def find_checkpoints(run: Path) -> list[Path]:
@@ -113,6 +122,28 @@ def open_checkpoint(folder: Path) -> Checkpoint:
     return Checkpoint(folder, files, shapes, dtypes, _config(folder), vocabularies)
 
 
+def refuse_foreign_states(folder: Path) -> None:
+    """Raises InputError where a run that goes on from the checkpoint would read foreign objects.
+
+    The Trainer reads the same files with the same restriction, but later, and its error names none.
+    """
+    try:
+        refuse_pickles(folder)
+    except OSError as error:
+        raise InputError(f"the checkpoint to go on from: {error}") from error
+    for path in (path for pattern in _STATES for path in sorted(folder.glob(pattern))):
+        try:
+            with safe_globals():
+                # Without the numbers of its tensors, which are most of it.
+                torch.load(path, map_location="meta", weights_only=True)
+        except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, OSError) as error:
+            raise InputError(
+                f"the state of a training must be whole and hold plain values only, got {path}: "
+                "nothing of it was run. Take another checkpoint, or start a new run from the "
+                "weights of this one by `model`."
+            ) from error
+
+
 def _weight_files(folder: Path) -> tuple[list[Path], set[str]]:
     """The files with weights, and the names of the tensors where an index gives them."""
     if (folder / WEIGHTS).is_file():
@@ -128,8 +159,9 @@ def _weight_files(folder: Path) -> tuple[list[Path], set[str]]:
         if pickles:
             raise InputError(
                 f"`checkpoints` must have their weights in {WEIGHTS}, got {folder} with "
-                f"{pickles[0]}: reading a pickle can run code. Load that model and save it again "
-                "with `save_pretrained`."
+                f"{pickles[0]}: reading a pickle can run code. Where you trust its author, load "
+                "it by `torch.load(..., weights_only=True)` into a model and call "
+                "`save_pretrained`."
             )
         raise InputError(
             f"`checkpoints` must have their weights in {WEIGHTS}, got {folder}, which has none. "

@@ -108,7 +108,7 @@ class VaswaniConfig(PreTrainedConfig):
     """
 
     model_type = "vaswani"
-    keys_to_ignore_at_inference = ("cache",)
+    keys_to_ignore_at_inference = ["cache"]  # noqa: RUF012 (the Trainer adds a list to it)
     attribute_map = {  # noqa: RUF012
         "hidden_size": "d_model",
         "num_attention_heads": "encoder_attention_heads",

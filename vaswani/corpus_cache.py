@@ -4,6 +4,8 @@
     CacheEntry         one of them
     data_key           what a corpus is made of, as a short text
     joined_key         several such texts as one
+    stored_array       an array of an entry
+    plain_content      refuses files of an entry that are none of ours
 
 An entry is made in a folder aside and renamed, so nobody ever sees a part of one. A lock lets a
 second run wait for the first instead of doing the same work; without a working lock, as on some
@@ -22,6 +24,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from vaswani.data import named_dataset
 from vaswani.errors import InputError
@@ -151,6 +156,27 @@ def _move(aside: Path, folder: Path) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.rename(folder, Path(old) / folder.name)
         os.rename(aside, folder)
+
+
+@contextlib.contextmanager
+def plain_content(path: Path) -> Iterator[None]:
+    """Refuses a file of an entry that is no table or array of plain values, such as a pickle.
+
+    Whoever put it there gave it the right checksum: it was not damaged by accident.
+    """
+    try:
+        yield
+    except ValueError as error:  # also that of pyarrow
+        raise InputError(
+            f"`cache_dir` must hold what this package wrote there, got {path}, which is something "
+            f"else ({' '.join(str(error).split())}). Delete {path.parent}."
+        ) from error
+
+
+def stored_array(path: Path) -> NDArray[Any]:
+    """An array that `numpy.save` wrote, of plain values."""
+    with plain_content(path):
+        return np.load(path, allow_pickle=False)
 
 
 def _checksum(path: Path) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vaswani.corpus_cache import CacheEntry, CorpusCache
+from vaswani.corpus_cache import CacheEntry, CorpusCache, plain_content
 from vaswani.corpus_readers import Pairs
 from vaswani.errors import InputError
 
@@ -194,7 +194,8 @@ def _batches(path: Path) -> Iterator[Any]:
 
     # Plain reads, not a map, whose pages would add up to the whole file in the memory shown.
     with pyarrow.OSFile(str(path), "rb") as file:
-        reader = pyarrow.ipc.open_file(file)
+        with plain_content(path):
+            reader = pyarrow.ipc.open_file(file)
         for number in range(reader.num_record_batches):
             yield reader.get_batch(number)
 

@@ -27,8 +27,9 @@ from vaswani.generation_vaswani import check_search_settings
 from vaswani.hub_download import local_folder
 from vaswani.modeling_vaswani import VaswaniForConditionalGeneration
 from vaswani.tokenization_vaswani import target_side
+from vaswani.weight_files_vaswani import refuse_pickles
 
-_WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin")
+_WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
 
 
 def open_model(
@@ -119,6 +120,10 @@ def _check_parts(folder: Path) -> None:
         raise FileNotFoundError(f"`model` must be an existing folder, got {folder}.")
     if not folder.is_dir():
         raise InputError(f"`model` must be a folder, got the file {folder}. Name its folder.")
+    try:
+        refuse_pickles(folder)
+    except OSError as error:
+        raise InputError(f"`model`: {error}") from error
     remedy = "Make one with `vaswani train` or `save_pretrained`."
     runs = sorted(path.name for path in folder.glob("checkpoint-*") if path.is_dir())
     if runs:
@@ -198,7 +203,8 @@ def open_tokenizer(folder: str | Path, *, setting: str = "tokenizer", **others: 
             "Leave it out to train one."
         )
     try:
-        return AutoTokenizer.from_pretrained(folder, **others)
+        # Without the setting transformers would ask on the terminal whether to run foreign code.
+        return AutoTokenizer.from_pretrained(folder, trust_remote_code=False, **others)
     except Exception as error:  # tokenizers raises plain Exception for a damaged file
         raise InputError(
             f"`{setting}` must be a folder with an intact tokenizer, got {folder}: "

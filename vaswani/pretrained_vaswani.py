@@ -1,6 +1,6 @@
 """What every model of this package does as a model of transformers.
 
-VaswaniPreTrainedModel           initial weights, attention backends, saving
+VaswaniPreTrainedModel           initial weights, attention backends, loading, saving
 """
 
 from typing import Any
@@ -13,6 +13,7 @@ from transformers import initialization as init
 from .attention_scores_vaswani import VaswaniAdditiveScore
 from .configuration_vaswani import VaswaniConfig
 from .positions_vaswani import VaswaniLearnedPositions
+from .weight_files_vaswani import refuse_pickled_files, safetensors_settings
 
 
 class VaswaniPreTrainedModel(PreTrainedModel):
@@ -66,6 +67,30 @@ class VaswaniPreTrainedModel(PreTrainedModel):
         """A padded batch for tracing."""
         ids = torch.tensor([[4, 5, 2], [4, 2, 0]], device=self.device)
         return {"input_ids": ids, "decoder_input_ids": ids}
+
+    @classmethod
+    def from_pretrained(
+        cls, pretrained_model_name_or_path: Any, *model_args: Any, **kwargs: Any
+    ) -> Any:
+        """Loads as every model of transformers, but only from safetensors files.
+
+        Raises:
+            ValueError: if the arguments ask for pickles.
+            OSError: if there are no weights, or only in a pickle.
+        """
+        kwargs = safetensors_settings(pretrained_model_name_or_path, kwargs)
+        return super().from_pretrained(pretrained_model_name_or_path, *model_args, **kwargs)
+
+    @staticmethod
+    def _load_pretrained_model(
+        model: Any, state_dict: Any, checkpoint_files: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        """Refuses pickles that an index or a config of the Hub names, or an adapter's."""
+        if state_dict is None:
+            refuse_pickled_files(checkpoint_files or ())
+        return PreTrainedModel._load_pretrained_model(
+            model, state_dict, checkpoint_files, *args, **kwargs
+        )
 
     def save_pretrained(self, save_directory: Any, *args: Any, **kwargs: Any) -> None:
         """Saves as every model of transformers, and lets each Auto class find its code.

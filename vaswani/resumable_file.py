@@ -208,7 +208,7 @@ def folder_fingerprint(folder: str | Path) -> str:
     """A hash of the files from which a model is loaded, their names and content."""
     digest = hashlib.blake2b(digest_size=16)
     for path in sorted(Path(folder).iterdir()):
-        if path.suffix in (".json", ".safetensors", ".bin") and path.is_file():
+        if path.suffix in (".json", ".safetensors") and path.is_file():
             digest.update(f"{path.name}\0{path.stat().st_size}\0".encode())
             with path.open("rb") as stream:
                 while block := stream.read(_BLOCK):

@@ -347,7 +347,10 @@ class VaswaniTrainer(AveragingTrainer):
         sources, targets = self._texts(pairs, indices)
         rank, world = self.args.process_index, self.args.world_size
         self.model.eval()
-        translator = Translator(self.accelerator.unwrap_model(self.model), self.processing_class)
+        model: Any = self.accelerator.unwrap_model(self.model)
+        # PEFT put its adapters into the layers of the model that it wraps.
+        model = model.get_base_model() if hasattr(model, "get_base_model") else model
+        translator = Translator(model, self.processing_class)
 
         def finished(count: int) -> None:
             self._stop_if_interrupted()

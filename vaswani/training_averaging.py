@@ -21,7 +21,7 @@ from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from transformers.training_args import TrainingArguments
 
-from vaswani.checkpoint_files import find_checkpoints, updates_of
+from vaswani.checkpoint_files import find_checkpoints, refuse_foreign_states, updates_of
 from vaswani.checkpoints import average_weights
 from vaswani.errors import InputError
 from vaswani.moving_average import MovingAverage
@@ -184,7 +184,7 @@ class AveragingTrainer(Seq2SeqTrainer):
 
         Raises:
             InputError: if the states of optimizer and schedule are not there: transformers would
-                begin both anew without a word.
+                begin both anew without a word; or if a file could run code.
         """
         sharded = self.is_fsdp_enabled or self.is_deepspeed_enabled
         states = [] if sharded else [OPTIMIZER_NAME, SCHEDULER_NAME]
@@ -195,6 +195,7 @@ class AveragingTrainer(Seq2SeqTrainer):
                 f"{resume_from_checkpoint}, which lacks {' and '.join(missing)}, as with "
                 "`save_only_model`. Start a new run from its weights."
             )
+        refuse_foreign_states(Path(resume_from_checkpoint))
         super()._load_from_checkpoint(resume_from_checkpoint, model)
         folder = Path(resume_from_checkpoint)
         self.saved_checkpoints = [

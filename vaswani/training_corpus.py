@@ -17,7 +17,7 @@ import numpy as np
 import tokenizers
 from tqdm.auto import tqdm
 
-from vaswani.corpus_cache import CorpusCache, data_key, joined_key
+from vaswani.corpus_cache import CorpusCache, data_key, joined_key, plain_content, stored_array
 from vaswani.corpus_cleaning import Cleaner
 from vaswani.corpus_ids import IdLists, map_ids, write_ids
 from vaswani.corpus_readers import Pairs
@@ -151,7 +151,7 @@ def _filtered(
     key = joined_key([[corpus.key for corpus in pairs.corpora], names, sorted(languages.items())])
     entry = cache.entry("kept", key, make)
     say(f"{entry.facts['report']}.")
-    return pairs.select(np.load(entry.folder / _KEPT))
+    return pairs.select(stored_array(entry.folder / _KEPT))
 
 
 def _folded(cache: CorpusCache, pairs: StoredPairs) -> tuple[Hashes, Hashes]:
@@ -166,7 +166,7 @@ def _folded(cache: CorpusCache, pairs: StoredPairs) -> tuple[Hashes, Hashes]:
             return {}
 
         entry = cache.entry("folded", joined_key([corpus.key]), make)
-        found.append(np.load(entry.folder / _FOLDED)[:, pairs.kept_of(number)])
+        found.append(stored_array(entry.folder / _FOLDED)[:, pairs.kept_of(number)])
     sources, targets = np.concatenate(found, axis=1)
     return sources, targets
 
@@ -280,7 +280,8 @@ def _encoded(
         found += entry.found
         damaged += entry.damaged
         kept = pairs.kept_of(number)
-        sources, targets = map_ids(entry.folder / _IDS)
+        with plain_content(entry.folder / _IDS):
+            sources, targets = map_ids(entry.folder / _IDS)
         if not kept.all():
             sources, targets = sources.select(kept), targets.select(kept)
         sides.append((sources, targets))
