@@ -138,38 +138,3 @@ def test_a_seed_fixes_the_initial_weights() -> None:
     assert not torch.equal(fresh(1), fresh(2))
 
 
-def test_gradient_checkpointing_changes_no_gradient() -> None:
-    results = []
-    for checkpointing in (False, True):
-        model = tiny_model().double().train()
-        if checkpointing:
-            model.gradient_checkpointing_enable()
-        input_ids, mask = padded(sentences(40, [5, 3]))
-        labels, _ = padded(sentences(40, [4, 4], seed=1))
-        model(input_ids=input_ids, attention_mask=mask, labels=labels).loss.backward()
-        results.append([parameter.grad for parameter in model.parameters()])
-    torch.testing.assert_close(results[1], results[0], atol=1e-12, rtol=0.0)
-
-
-def test_the_one_table_can_be_resized(tmp_path: Path) -> None:
-    """For added tokens: all owners grow, the old rows stay, the ties hold after a reload."""
-    model = tiny_model()
-    before = logits(model)
-    model.resize_token_embeddings(45)
-    assert model.config.vocab_size == 45
-    assert [table.shape[0] for table in tables(model)] == [45, 45, 45]
-    assert len({table.data_ptr() for table in tables(model)}) == 1
-    torch.testing.assert_close(logits(model)[..., :40], before)
-    model.save_pretrained(tmp_path)
-    loaded = VaswaniForConditionalGeneration.from_pretrained(tmp_path)
-    assert torch.equal(logits(loaded), logits(model))
-
-
-@pytest.mark.parametrize("variant", ["two_tables", "no_ties", "separate_vocabularies"])
-def test_resizing_several_tables_is_refused(variant: str) -> None:
-    """transformers would resize the source's alone and leave the configuration wrong."""
-    model = tiny_model(**VARIANTS[variant])
-    shapes = [table.shape for table in tables(model)]
-    with pytest.raises(ValueError, match=r"`share_encoder_decoder_embeddings` must be True"):
-        model.resize_token_embeddings(45)
-    assert [table.shape for table in tables(model)] == shapes

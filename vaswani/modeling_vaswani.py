@@ -3,7 +3,8 @@
 Read it from top to bottom; each class cites its section. The loss of section 5.4 is in
 `loss_vaswani.py`, the search of section 6.1 in `generation_vaswani.py`. Other choices than the
 paper's are in `attention_scores_vaswani.py` and `positions_vaswani.py`, masks of padding in
-`masks_vaswani.py`, initial weights and saving in `pretrained_vaswani.py`.
+`masks_vaswani.py`, initial weights and saving in `pretrained_vaswani.py`, tables that change their
+size in `embedding_tables_vaswani.py`.
 
     shift_right                                   3.1
     VaswaniPositionalEncoding                     3.5
@@ -47,6 +48,7 @@ from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .attention_scores_vaswani import VaswaniAdditiveScore, best_key_only
 from .configuration_vaswani import VaswaniConfig
+from .embedding_tables_vaswani import VaswaniTwoSidedModel
 from .generation_vaswani import VaswaniGenerationMixin, paper_generation_config
 from .loss_vaswani import IGNORED, translation_loss
 from .masks_vaswani import source_mask
@@ -375,6 +377,11 @@ class VaswaniStack(VaswaniPreTrainedModel):
             self.layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
         self.gradient_checkpointing = False
 
+    def init_parallel_plans(self) -> None:
+        """Leaves the plans of the configuration, which name both stacks, to the whole model."""
+        super().init_parallel_plans()
+        self._tp_plan, self._fsdp_plan = {}, {}
+
     def _mask_settings(self, kwargs: dict[str, Any]) -> VaswaniConfig:
         """Returns the configuration to make masks with, and sets `kwargs` up to match.
 
@@ -569,7 +576,7 @@ class VaswaniDecoder(VaswaniStack):
         )
 
 
-class VaswaniModel(VaswaniPreTrainedModel):
+class VaswaniModel(VaswaniTwoSidedModel):
     """Encoder and decoder, without the projection to the vocabulary.
 
     Source: Section 3.1, Figure 1. With `share_encoder_decoder_embeddings` both have one table
@@ -583,16 +590,6 @@ class VaswaniModel(VaswaniPreTrainedModel):
         self.encoder = VaswaniEncoder(config)
         self.decoder = VaswaniDecoder(config)
         self.post_init()
-
-    def get_input_embeddings(self) -> nn.Module:
-        """Returns the source's table."""
-        return self.encoder.embed_tokens
-
-    def set_input_embeddings(self, value: Any) -> None:
-        """Replaces the source's table, and the target's where they are one."""
-        self.encoder.embed_tokens = value
-        if self.config.share_encoder_decoder_embeddings:
-            self.decoder.embed_tokens = value
 
     @can_return_tuple
     @deprecate_kwarg("past_key_values", "5.40.0", new_name="cache")
@@ -660,11 +657,13 @@ class VaswaniModel(VaswaniPreTrainedModel):
         )
 
 
-class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationMixin):
+class VaswaniForConditionalGeneration(VaswaniTwoSidedModel, VaswaniGenerationMixin):
     """The Transformer of the paper: next-token scores, loss and translation.
 
     Source: Sections 3.4 (the projection shares the table of the embeddings) and 5.4 (the loss).
     """
+
+    _tp_plan = {"lm_head": "colwise_gather_output"}  # noqa: RUF012
 
     def __init__(self, config: VaswaniConfig) -> None:
         super().__init__(config)
@@ -676,22 +675,6 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
         self.model = VaswaniModel(config)
         self.lm_head = nn.Linear(config.d_model, config.vocab_size, bias=config.output_bias)
         self.post_init()
-
-    def get_input_embeddings(self) -> nn.Module:
-        """Returns the source's table."""
-        return self.model.get_input_embeddings()
-
-    def set_input_embeddings(self, value: Any) -> None:
-        """Replaces the source's table, and the target's where they are one."""
-        self.model.set_input_embeddings(value)
-
-    def resize_token_embeddings(self, *args: Any, **kwargs: Any) -> nn.Embedding:
-        """Resizes the one table of all three owners; a model with more tables refuses."""
-        if not self.config.share_encoder_decoder_embeddings:
-            raise ValueError(
-                "`share_encoder_decoder_embeddings` must be True to resize the table, got False."
-            )
-        return super().resize_token_embeddings(*args, **kwargs)
 
     def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
         """Returns `shift_right` of `labels` `(B, T)`; the collators of transformers call it."""
