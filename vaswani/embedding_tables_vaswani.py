@@ -68,8 +68,7 @@ class VaswaniTwoSidedModel(VaswaniPreTrainedModel):
         sides = _SIDES if side is None else (side,)
         tables = [stacks[name].embed_tokens for name in sides]
         rows = tables[0].num_embeddings if new_num_tokens is None else new_num_tokens
-        if pad_to_multiple_of is not None:
-            rows = -(-rows // pad_to_multiple_of) * pad_to_multiple_of
+        rows = _rounded_up(rows, pad_to_multiple_of)
         self._set_vocab_sizes(side, rows)
         if "target" in sides:
             # First, since a tied projection would have its new rows already and a bias without.
@@ -77,6 +76,8 @@ class VaswaniTwoSidedModel(VaswaniPreTrainedModel):
         for table in tables:
             self._get_resized_embeddings(table, rows, mean_resizing=mean_resizing)
         self.tie_weights()
+        # Where transformers' own method leaves the number too.
+        self.vocab_size = self.config.vocab_size
         return tables[0]
 
     def _check_side(self, side: str | None) -> None:
@@ -117,6 +118,14 @@ class VaswaniTwoSidedModel(VaswaniPreTrainedModel):
             parameter.requires_grad_(getattr(projection, name).requires_grad)
             setattr(projection, name, parameter)
         projection.out_features = rows
+
+
+def _rounded_up(rows: int, multiple: int | None) -> int:
+    if multiple is None:
+        return rows
+    if not isinstance(multiple, int) or multiple < 1:
+        raise ValueError(f"`pad_to_multiple_of` must be an integer of at least 1, got {multiple}.")
+    return -(-rows // multiple) * multiple
 
 
 __all__ = ["VaswaniTwoSidedModel"]

@@ -421,7 +421,8 @@ class VaswaniStack(VaswaniPreTrainedModel):
                 f"got {'neither' if input_ids is None else 'both'}."
             )
         if inputs_embeds is None:
-            inputs_embeds = self.embed_tokens(input_ids) * math.sqrt(self.config.d_model)
+            inputs_embeds = self.embed_tokens(input_ids)
+        inputs_embeds = inputs_embeds * math.sqrt(self.config.d_model)
         length, real = inputs_embeds.size(1), None
         positions = torch.arange(length, device=inputs_embeds.device) + cached_tokens  # (T,)
         if attention_mask is not None and attention_mask.dim() == 2:
@@ -469,7 +470,7 @@ class VaswaniEncoder(VaswaniStack):
             input_ids: `(B, S)` int64.
             attention_mask: `(B, S)`, 1 for real tokens; `None` masks padding by its id.
             source_lengths: `(B,)` int64 in place of the mask: so many tokens are real.
-            inputs_embeds: `(B, S, D)` in place of `input_ids`, already times sqrt(D).
+            inputs_embeds: `(B, S, D)` in place of `input_ids`, as the table gives them.
 
         Returns:
             `last_hidden_state` `(B, S, D)`; on request `attentions`, `(B, H, S, S)` per layer.
@@ -532,7 +533,7 @@ class VaswaniDecoder(VaswaniStack):
             encoder_hidden_states: `(B, S, D)`.
             encoder_attention_mask: `(B, S)`, 1 for real source tokens; `None`: all are.
             cache: keys and values of earlier calls.
-            inputs_embeds: `(B, T, D)` in place of `input_ids`, already times sqrt(D).
+            inputs_embeds: `(B, T, D)` in place of `input_ids`, as the table gives them.
             use_cache: whether to fill and return a cache.
 
         Returns:
