@@ -145,7 +145,7 @@ def test_initial_weights_are_made_for_every_parameter(kind: Any, variant: str) -
     for module in model.modules():
         for name, parameter in module.named_parameters(recurse=False):
             path = named.pop(id(parameter), None)
-            if path is None or path == PROJECTION and variant != "no_ties":
+            if path is None or (path == PROJECTION and variant != "no_ties"):
                 continue
             mean, deviation = spread(module, name)
             # Four standard errors.
@@ -228,9 +228,7 @@ ROUNDED = {torch.bfloat16: 0.1, torch.float16: 0.02, torch.float32: 0.0}
 
 @pytest.mark.parametrize("wanted", [torch.bfloat16, torch.float16, "bfloat16", "float32", None])
 @pytest.mark.parametrize("tie", TIES)
-def test_a_number_format_can_be_chosen_at_loading(
-    wanted: Any, tie: str, tmp_path: Path
-) -> None:
+def test_a_number_format_can_be_chosen_at_loading(wanted: Any, tie: str, tmp_path: Path) -> None:
     """All weights get it, ties hold, and the numbers are those of float32, rounded."""
     model = tiny_model(**TIES[tie])
     model.save_pretrained(tmp_path)

@@ -136,5 +136,3 @@ def test_a_seed_fixes_the_initial_weights() -> None:
 
     assert torch.equal(fresh(1), fresh(1))
     assert not torch.equal(fresh(1), fresh(2))
-
-

@@ -24,7 +24,11 @@ MODELS: dict[str, dict[str, Any]] = {
     "three_tables": {**VARIANTS["no_ties"], "vocab_size": 41, "output_bias": True},
     "separate": VARIANTS["separate_vocabularies"],
     "additive": {**VARIANTS["additive"], "attention_bias": True},
-    "learned": {"position_encoding": "learned", "normalize_before": True, **VARIANTS["wide_values"]},
+    "learned": {
+        "position_encoding": "learned",
+        "normalize_before": True,
+        **VARIANTS["wide_values"],
+    },
 }
 # Sums in another order.
 FLOAT32: dict[str, float] = {"atol": 1e-5, "rtol": 1e-4}
@@ -132,7 +136,11 @@ def test_attention_is_cut_by_whole_heads() -> None:
 def test_wrapping_by_layers_names_the_layers() -> None:
     """accelerate's FSDP and `device_map` read `_no_split_modules`."""
     model = tiny_model()
-    kinds = {type(module).__name__ for stack in (model.model.encoder, model.model.decoder) for module in stack.layers}
+    kinds = {
+        type(module).__name__
+        for stack in (model.model.encoder, model.model.decoder)
+        for module in stack.layers
+    }
     assert kinds == set(model._no_split_modules)
 
 

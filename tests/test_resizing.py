@@ -71,9 +71,9 @@ def test_a_side_grows_and_nothing_else_changes(
     expected = model.model.decoder if side == "target" else model.model.encoder
     assert table is expected.embed_tokens
     assert tuple(len(weight) for weight in tables(model)) == rows
-    assert [stack.embed_tokens.num_embeddings for stack in (model.model.encoder, model.model.decoder)] == [
-        *rows[:2]
-    ]
+    assert [
+        stack.embed_tokens.num_embeddings for stack in (model.model.encoder, model.model.decoder)
+    ] == [*rows[:2]]
     assert model.lm_head.out_features == rows[2]
     if output_bias:
         assert model.lm_head.bias.shape == (rows[2],)
@@ -171,7 +171,9 @@ def test_new_rows_start_near_the_mean_or_as_in_a_new_model(variant: str, mean: b
             assert new.mean().abs() < 0.01
             assert new.std().item() == pytest.approx(spread, rel=0.03)
     new_bias = model.lm_head.bias[40:]
-    torch.testing.assert_close(new_bias, torch.full_like(new_bias, 2.0 if mean else 0.0), atol=1e-3, rtol=0.0)
+    torch.testing.assert_close(
+        new_bias, torch.full_like(new_bias, 2.0 if mean else 0.0), atol=1e-3, rtol=0.0
+    )
 
 
 def test_frozen_tables_stay_frozen() -> None:

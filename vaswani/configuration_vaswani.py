@@ -225,13 +225,13 @@ class VaswaniConfig(PreTrainedConfig):
         return None if d_k == d_v == self.d_model // self.decoder_attention_heads else d_k
 
     @property
-    def base_model_tp_plan(self) -> dict[str, str]:
+    def base_model_tp_plan(self) -> dict[str, str]:  # type: ignore[override]
         """How tensor parallelism cuts each weight: by heads, inner features and entries.
 
         Source: transformers' `from_pretrained(distributed_config=...)`. One process has some of the
         heads whole, so their number must be a multiple of the number of processes.
         """
-        plan = {}
+        plan: dict[str, str] = {}
         for attention in _ATTENTIONS:
             plan |= {f"{attention}.{name}_proj": "colwise" for name in ("q", "k", "v")}
             plan[f"{attention}.out_proj"] = "rowwise"

@@ -109,7 +109,7 @@ class VaswaniTwoSidedModel(VaswaniPreTrainedModel):
             configuration.validate_architecture()
 
     def _resize_output(self, rows: int, mean_resizing: bool) -> None:
-        """Gives the projection, if there is one, other rows, and keeps the module with its hooks."""
+        """Gives the projection, if there is one, other rows; the module stays, with its hooks."""
         projection = self.get_output_embeddings()
         if projection is None:
             return

@@ -25,7 +25,7 @@ token, may be attended to".
 import copy
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -43,7 +43,7 @@ from transformers.modeling_outputs import (
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.utils import can_return_tuple, logging
 from transformers.utils.deprecation import deprecate_kwarg
-from transformers.utils.generic import merge_with_config_defaults
+from transformers.utils.generic import TransformersKwargs, merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .attention_scores_vaswani import VaswaniAdditiveScore, best_key_only
@@ -606,7 +606,7 @@ class VaswaniModel(VaswaniTwoSidedModel):
         decoder_inputs_embeds: Tensor | None = None,
         use_cache: bool | None = None,
         source_lengths: Tensor | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[TransformersKwargs],
     ) -> Seq2SeqModelOutput:
         """Encodes sources and decodes target beginnings.
 
@@ -687,7 +687,7 @@ class VaswaniForConditionalGeneration(VaswaniTwoSidedModel, VaswaniGenerationMix
 
     @can_return_tuple
     @deprecate_kwarg("past_key_values", "5.40.0", new_name="cache")
-    def forward(
+    def forward(  # type: ignore[misc]  # TransformersKwargs repeats one name
         self,
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
@@ -703,7 +703,7 @@ class VaswaniForConditionalGeneration(VaswaniTwoSidedModel, VaswaniGenerationMix
         return_logits: bool = True,
         num_items_in_batch: int | Tensor | None = None,
         logits_to_keep: int = 0,
-        **kwargs: Any,
+        **kwargs: Unpack[TransformersKwargs],
     ) -> Seq2SeqLMOutput:
         """Scores every next token, and computes the loss if `labels` are given.
 
