@@ -10,6 +10,7 @@ from accelerate import Accelerator
 from safetensors.torch import load_file, save_file
 from tiny_model import VARIANTS, padded, sentences, tiny_config, tiny_model
 from torch import nn
+from transformers import Trainer, TrainingArguments
 
 from vaswani import VaswaniForConditionalGeneration, VaswaniModel
 from vaswani.attention_scores_vaswani import VaswaniAdditiveScore
@@ -109,6 +110,18 @@ def test_accelerate_saves_each_table_once(tie: str, shard: str, tmp_path: Path) 
         tmp_path, output_loading_info=True
     )
     assert not report["missing_keys"] and not report["unexpected_keys"]
+    assert torch.equal(logits(loaded), logits(model))
+
+
+@pytest.mark.parametrize("tie", TIES)
+def test_the_trainer_of_transformers_saves_each_table_once(tie: str, tmp_path: Path) -> None:
+    """Trial 10: without any class of ours but the model."""
+    model = tiny_model(**TIES[tie])
+    args = TrainingArguments(output_dir=str(tmp_path / "run"), use_cpu=True, report_to="none")
+    Trainer(model, args).save_model(str(tmp_path))
+    stored = load_file(tmp_path / "model.safetensors")
+    assert set(stored) == {name for name, _ in model.named_parameters()}
+    loaded = VaswaniForConditionalGeneration.from_pretrained(tmp_path)
     assert torch.equal(logits(loaded), logits(model))
 
 
