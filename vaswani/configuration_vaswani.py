@@ -31,6 +31,12 @@ CHOICES: dict[str, tuple[str, ...]] = {
 }
 """The values of each field that takes one of several words; see `VaswaniConfig`."""
 
+_ATTENTIONS = (
+    "encoder.layers.*.self_attn",
+    "decoder.layers.*.self_attn",
+    "decoder.layers.*.encoder_attn",
+)
+
 
 def presets() -> list[str]:
     """Returns the names that `VaswaniConfig.from_preset` knows."""
@@ -113,6 +119,12 @@ class VaswaniConfig(PreTrainedConfig):
         "hidden_size": "d_model",
         "num_attention_heads": "encoder_attention_heads",
         "num_hidden_layers": "encoder_layers",
+    }
+    # Which modules `from_pretrained(distributed_config=...)` puts on several devices one by one.
+    base_model_fsdp_plan = {  # noqa: RUF012
+        "encoder.embed_tokens": "keep_full_weight",
+        "encoder.layers.*": "free_full_weight",
+        "decoder.layers.*": "free_full_weight",
     }
 
     vocab_size: int = 37_000
@@ -211,6 +223,26 @@ class VaswaniConfig(PreTrainedConfig):
         """
         d_k, d_v = self.head_sizes(self.decoder_attention_heads)
         return None if d_k == d_v == self.d_model // self.decoder_attention_heads else d_k
+
+    @property
+    def base_model_tp_plan(self) -> dict[str, str]:  # type: ignore[override]
+        """How tensor parallelism cuts each weight: by heads, inner features and entries.
+
+        Source: transformers' `from_pretrained(distributed_config=...)`. One process has some of the
+        heads whole, so their number must be a multiple of the number of processes.
+        """
+        plan: dict[str, str] = {}
+        for attention in _ATTENTIONS:
+            plan |= {f"{attention}.{name}_proj": "colwise" for name in ("q", "k", "v")}
+            plan[f"{attention}.out_proj"] = "rowwise"
+            if self.attention_score == "additive":
+                plan[f"{attention}.score_proj.weight"] = "colwise"
+                plan[f"{attention}.score_proj"] = "local_params"
+        for stack in ("encoder", "decoder"):
+            plan[f"{stack}.layers.*.feed_forward.fc1"] = "colwise"
+            plan[f"{stack}.layers.*.feed_forward.fc2"] = "rowwise"
+            plan[f"{stack}.embed_tokens"] = "embedding_rowwise"
+        return plan
 
     def head_sizes(self, heads: int) -> tuple[int, int]:
         """Returns d_k and d_v, in features, for a stack with `heads` heads.

@@ -52,7 +52,8 @@ def translation_loss(
     labels = labels.to(hidden_states.device).flatten()
     if num_items_in_batch is None:
         num_items_in_batch = ((labels != IGNORED) & (labels != pad_token_id)).sum()
-    if logits is None and type(projection) is nn.Linear:
+    if logits is None and _holds_its_weight(projection):
+        assert isinstance(projection, nn.Linear)
         total = projected_cross_entropy(
             hidden_states.flatten(0, 1),
             projection.weight,
@@ -63,7 +64,6 @@ def translation_loss(
             pad_token_id=pad_token_id,
         )
     else:
-        # A wrapped projection (an adapter, a quantized one) has no plain weight to chunk.
         logits = projection(hidden_states) if logits is None else logits
         total = smoothed_cross_entropy(
             logits.flatten(0, 1),
@@ -74,6 +74,17 @@ def translation_loss(
         )
     # With no real token at all the loss is 0 / 1, not 0 / 0.
     return total / torch.as_tensor(num_items_in_batch, device=total.device).clamp(min=1)
+
+
+def _holds_its_weight(projection: nn.Module) -> bool:
+    """Whether the projection is its weight: none that is wrapped, quantized, cut up or elsewhere.
+
+    An adapter is another class, a weight on several devices no plain parameter, and one that
+    accelerate keeps in another place comes only when the module is called.
+    """
+    if type(projection) is not nn.Linear or type(projection.weight) is not nn.Parameter:
+        return False
+    return getattr(projection, "_hf_hook", None) is None
 
 
 def smoothing_weights(

@@ -3,6 +3,7 @@
     open_model            a folder's model and tokenizer
     open_tokenizer        its tokenizer alone
     check_same_vocabulary whether several folders may translate as one
+    check_rows            whether a tokenizer gives only ids that a model knows
     checked_device        where to compute
 
 What `from_pretrained` would only warn about (weights that are missing, a tokenizer with more
@@ -82,7 +83,7 @@ def open_model(
             + (f" and {len(missing) - 1} more." if len(missing) > 1 else ".")
         )
     tokenizer = open_tokenizer(folder, setting="model", config=config)
-    _check_sizes(folder, config, tokenizer)
+    check_rows(config, tokenizer, f"the tokenizer of {folder}")
     _complete_search(folder, model)
     return model, tokenizer
 
@@ -146,7 +147,19 @@ def _check_parts(folder: Path) -> None:
         )
 
 
-def _check_sizes(folder: Path, config: VaswaniConfig, tokenizer: PreTrainedTokenizerBase) -> None:
+def check_rows(
+    config: VaswaniConfig, tokenizer: PreTrainedTokenizerBase, name: str = "`tokenizer`"
+) -> None:
+    """Raises if the tokenizer can give ids that the model's tables have no row for.
+
+    Args:
+        config: the model's.
+        tokenizer: of one side or of both.
+        name: what to call the tokenizer in the message.
+
+    Raises:
+        InputError: with both numbers.
+    """
     for side, owner, rows in (
         ("source", tokenizer, config.source_vocab_size),
         ("target", target_side(tokenizer), config.vocab_size),
@@ -154,7 +167,7 @@ def _check_sizes(folder: Path, config: VaswaniConfig, tokenizer: PreTrainedToken
         entries = max(owner.get_vocab().values()) + 1
         if entries > rows:
             raise InputError(
-                f"the tokenizer of {folder} must have at most as many entries as the model's "
+                f"{name} must have at most as many entries as the model's "
                 f"{side} table, got {entries} and {rows}. Use the tokenizer that the model was "
                 "trained with, or call `model.resize_token_embeddings` and train on."
             )

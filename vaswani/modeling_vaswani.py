@@ -3,7 +3,8 @@
 Read it from top to bottom; each class cites its section. The loss of section 5.4 is in
 `loss_vaswani.py`, the search of section 6.1 in `generation_vaswani.py`. Other choices than the
 paper's are in `attention_scores_vaswani.py` and `positions_vaswani.py`, masks of padding in
-`masks_vaswani.py`, initial weights and saving in `pretrained_vaswani.py`.
+`masks_vaswani.py`, initial weights and saving in `pretrained_vaswani.py`, tables that change their
+size in `embedding_tables_vaswani.py`.
 
     shift_right                                   3.1
     VaswaniPositionalEncoding                     3.5
@@ -24,7 +25,7 @@ token, may be attended to".
 import copy
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -42,11 +43,12 @@ from transformers.modeling_outputs import (
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.utils import can_return_tuple, logging
 from transformers.utils.deprecation import deprecate_kwarg
-from transformers.utils.generic import merge_with_config_defaults
+from transformers.utils.generic import TransformersKwargs, merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .attention_scores_vaswani import VaswaniAdditiveScore, best_key_only
 from .configuration_vaswani import VaswaniConfig
+from .embedding_tables_vaswani import VaswaniTwoSidedModel
 from .generation_vaswani import VaswaniGenerationMixin, paper_generation_config
 from .loss_vaswani import IGNORED, translation_loss
 from .masks_vaswani import source_mask
@@ -375,6 +377,11 @@ class VaswaniStack(VaswaniPreTrainedModel):
             self.layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
         self.gradient_checkpointing = False
 
+    def init_parallel_plans(self) -> None:
+        """Leaves the plans of the configuration, which name both stacks, to the whole model."""
+        super().init_parallel_plans()
+        self._tp_plan, self._fsdp_plan = {}, {}
+
     def _mask_settings(self, kwargs: dict[str, Any]) -> VaswaniConfig:
         """Returns the configuration to make masks with, and sets `kwargs` up to match.
 
@@ -414,7 +421,8 @@ class VaswaniStack(VaswaniPreTrainedModel):
                 f"got {'neither' if input_ids is None else 'both'}."
             )
         if inputs_embeds is None:
-            inputs_embeds = self.embed_tokens(input_ids) * math.sqrt(self.config.d_model)
+            inputs_embeds = self.embed_tokens(input_ids)
+        inputs_embeds = inputs_embeds * math.sqrt(self.config.d_model)
         length, real = inputs_embeds.size(1), None
         positions = torch.arange(length, device=inputs_embeds.device) + cached_tokens  # (T,)
         if attention_mask is not None and attention_mask.dim() == 2:
@@ -462,7 +470,7 @@ class VaswaniEncoder(VaswaniStack):
             input_ids: `(B, S)` int64.
             attention_mask: `(B, S)`, 1 for real tokens; `None` masks padding by its id.
             source_lengths: `(B,)` int64 in place of the mask: so many tokens are real.
-            inputs_embeds: `(B, S, D)` in place of `input_ids`, already times sqrt(D).
+            inputs_embeds: `(B, S, D)` in place of `input_ids`, as the table gives them.
 
         Returns:
             `last_hidden_state` `(B, S, D)`; on request `attentions`, `(B, H, S, S)` per layer.
@@ -525,7 +533,7 @@ class VaswaniDecoder(VaswaniStack):
             encoder_hidden_states: `(B, S, D)`.
             encoder_attention_mask: `(B, S)`, 1 for real source tokens; `None`: all are.
             cache: keys and values of earlier calls.
-            inputs_embeds: `(B, T, D)` in place of `input_ids`, already times sqrt(D).
+            inputs_embeds: `(B, T, D)` in place of `input_ids`, as the table gives them.
             use_cache: whether to fill and return a cache.
 
         Returns:
@@ -569,7 +577,7 @@ class VaswaniDecoder(VaswaniStack):
         )
 
 
-class VaswaniModel(VaswaniPreTrainedModel):
+class VaswaniModel(VaswaniTwoSidedModel):
     """Encoder and decoder, without the projection to the vocabulary.
 
     Source: Section 3.1, Figure 1. With `share_encoder_decoder_embeddings` both have one table
@@ -583,16 +591,6 @@ class VaswaniModel(VaswaniPreTrainedModel):
         self.encoder = VaswaniEncoder(config)
         self.decoder = VaswaniDecoder(config)
         self.post_init()
-
-    def get_input_embeddings(self) -> nn.Module:
-        """Returns the source's table."""
-        return self.encoder.embed_tokens
-
-    def set_input_embeddings(self, value: Any) -> None:
-        """Replaces the source's table, and the target's where they are one."""
-        self.encoder.embed_tokens = value
-        if self.config.share_encoder_decoder_embeddings:
-            self.decoder.embed_tokens = value
 
     @can_return_tuple
     @deprecate_kwarg("past_key_values", "5.40.0", new_name="cache")
@@ -608,7 +606,7 @@ class VaswaniModel(VaswaniPreTrainedModel):
         decoder_inputs_embeds: Tensor | None = None,
         use_cache: bool | None = None,
         source_lengths: Tensor | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[TransformersKwargs],
     ) -> Seq2SeqModelOutput:
         """Encodes sources and decodes target beginnings.
 
@@ -660,11 +658,13 @@ class VaswaniModel(VaswaniPreTrainedModel):
         )
 
 
-class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationMixin):
+class VaswaniForConditionalGeneration(VaswaniTwoSidedModel, VaswaniGenerationMixin):
     """The Transformer of the paper: next-token scores, loss and translation.
 
     Source: Sections 3.4 (the projection shares the table of the embeddings) and 5.4 (the loss).
     """
+
+    _tp_plan = {"lm_head": "colwise_gather_output"}  # noqa: RUF012
 
     def __init__(self, config: VaswaniConfig) -> None:
         super().__init__(config)
@@ -677,22 +677,6 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
         self.lm_head = nn.Linear(config.d_model, config.vocab_size, bias=config.output_bias)
         self.post_init()
 
-    def get_input_embeddings(self) -> nn.Module:
-        """Returns the source's table."""
-        return self.model.get_input_embeddings()
-
-    def set_input_embeddings(self, value: Any) -> None:
-        """Replaces the source's table, and the target's where they are one."""
-        self.model.set_input_embeddings(value)
-
-    def resize_token_embeddings(self, *args: Any, **kwargs: Any) -> nn.Embedding:
-        """Resizes the one table of all three owners; a model with more tables refuses."""
-        if not self.config.share_encoder_decoder_embeddings:
-            raise ValueError(
-                "`share_encoder_decoder_embeddings` must be True to resize the table, got False."
-            )
-        return super().resize_token_embeddings(*args, **kwargs)
-
     def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
         """Returns `shift_right` of `labels` `(B, T)`; the collators of transformers call it."""
         return shift_right(
@@ -703,7 +687,7 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
 
     @can_return_tuple
     @deprecate_kwarg("past_key_values", "5.40.0", new_name="cache")
-    def forward(
+    def forward(  # type: ignore[misc]  # TransformersKwargs repeats one name
         self,
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
@@ -719,7 +703,7 @@ class VaswaniForConditionalGeneration(VaswaniPreTrainedModel, VaswaniGenerationM
         return_logits: bool = True,
         num_items_in_batch: int | Tensor | None = None,
         logits_to_keep: int = 0,
-        **kwargs: Any,
+        **kwargs: Unpack[TransformersKwargs],
     ) -> Seq2SeqLMOutput:
         """Scores every next token, and computes the loss if `labels` are given.
 

@@ -22,7 +22,7 @@ from vaswani.ensemble import VaswaniEnsemble
 from vaswani.errors import InputError
 from vaswani.generation_vaswani import check_search_settings
 from vaswani.hub_download import local_folder
-from vaswani.model_folder import check_same_vocabulary, checked_device, open_model
+from vaswani.model_folder import check_rows, check_same_vocabulary, checked_device, open_model
 from vaswani.modeling_vaswani import VaswaniForConditionalGeneration
 from vaswani.piece_search import PieceSearch, Progress
 from vaswani.scoring import Score, token_log_probabilities
@@ -45,7 +45,8 @@ class Translator:
         tokenizer: the tokenizer that they were trained with.
 
     Raises:
-        InputError: if there is no model, or if the vocabularies differ.
+        InputError: if there is no model, if the vocabularies differ, or if the tokenizer has more
+            entries than the models have rows.
     """
 
     model: VaswaniForConditionalGeneration | VaswaniEnsemble
@@ -59,6 +60,7 @@ class Translator:
         if not models:
             raise InputError("`model` must hold at least one model, got none.")
         self.model = models[0] if len(models) == 1 else VaswaniEnsemble(models)
+        check_rows(self.model.config, tokenizer)
         self.model.eval()
         self.tokenizer = tokenizer
 
