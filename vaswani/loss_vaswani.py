@@ -75,8 +75,11 @@ def translation_loss(
             formula=formula,
             pad_token_id=pad_token_id,
         )
-    # With no real token at all the loss is 0 / 1, not 0 / 0.
-    return total / torch.as_tensor(num_items_in_batch, device=total.device).clamp(min=1)
+    # With no real token at all the loss is 0 / 1, not 0 / 0. A number stays one: compiled, each
+    # value of a tensor made of it would be a graph of its own.
+    if isinstance(num_items_in_batch, Tensor):
+        return total / num_items_in_batch.to(total.device).clamp(min=1)
+    return total / max(num_items_in_batch, 1)
 
 
 def smoothing_weights(
