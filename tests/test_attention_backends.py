@@ -242,6 +242,18 @@ def test_flash_attention_is_refused_where_values_are_wider_than_keys() -> None:
         tiny_model(d_k=3, attention="flash_attention_2")
 
 
+def test_paged_attention_is_refused(tmp_path: Path) -> None:
+    """It gets no mask from transformers, and padding would be attended to."""
+    tiny_model().save_pretrained(tmp_path)
+    rule = r"`attn_implementation` must not be paged, got 'paged\|eager'"
+    with pytest.raises(ValueError, match=rule):
+        VaswaniForConditionalGeneration.from_pretrained(tmp_path, attn_implementation="paged|eager")
+    model = tiny_model()
+    with pytest.raises(ValueError, match=rule):
+        model.set_attn_implementation("paged|eager")
+    assert model.config._attn_implementation == "sdpa"
+
+
 @pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize("shape", SHAPES)

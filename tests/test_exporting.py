@@ -51,7 +51,9 @@ def exported_parts(exporter: Any, settings: Any, model: Any, folder: Path) -> tu
     start = torch.tensor([[model.config.decoder_start_token_id, 5]] * 3)
     source = {"input_ids": input_ids, "attention_mask": mask}
     encoder = exporter.export(model.get_encoder(), dict(source), settings)
-    decoder = exporter.export_for_generation(model, {**source, "decoder_input_ids": start}, settings)
+    decoder = exporter.export_for_generation(
+        model, {**source, "decoder_input_ids": start}, settings
+    )
     parts = []
     for name, part in (("encoder", encoder), ("decoder", decoder)):
         part.save_pretrained(folder / name)

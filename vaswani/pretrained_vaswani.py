@@ -59,6 +59,12 @@ class VaswaniPreTrainedModel(PreTrainedModel):
                 f"{config.attention_score!r} and `hard_attention` {config.hard_attention}, "
                 f"got {attn_implementation!r}. Leave it out."
             )
+        if attn_implementation == "paged|eager":
+            # It gets no masks, and so would attend to padding.
+            raise ValueError(
+                "`attn_implementation` must not be paged, got 'paged|eager'. It is for "
+                "transformers' continuous batching, which serves no encoder-decoder."
+            )
         d_k, d_v = config.head_sizes(config.decoder_attention_heads)
         flash = is_flash_attention_requested(requested_attention_implementation=attn_implementation)
         if flash and d_v > d_k:
