@@ -43,7 +43,8 @@ def translation_loss(
         hidden_states: `(B, T, D)`, the decoder's output.
         projection: from D features to W entries.
         labels: `(B, T)` int64; -100 and `pad_token_id` count nothing.
-        logits: `(B, T, W)` where they were computed anyway; `None` takes the fast path.
+        logits: `(B, T, W)` where they were computed anyway; `None` takes the fast path, except
+            under `torch.compile`, which makes one graph of the definition.
         num_items_in_batch: the divisor, in target tokens; `None` means the real ones in `labels`.
         smoothing: mass taken from the right entry.
         formula: which entries it goes to.
@@ -52,7 +53,9 @@ def translation_loss(
     labels = labels.to(hidden_states.device).flatten()
     if num_items_in_batch is None:
         num_items_in_batch = ((labels != IGNORED) & (labels != pad_token_id)).sum()
-    if logits is None and _holds_its_weight(projection):
+    # How many chunks there are depends on data, which a compiled graph may not.
+    compiling = torch.compiler.is_compiling()
+    if logits is None and not compiling and _holds_its_weight(projection):
         assert isinstance(projection, nn.Linear)
         total = projected_cross_entropy(
             hidden_states.flatten(0, 1),
@@ -72,8 +75,11 @@ def translation_loss(
             formula=formula,
             pad_token_id=pad_token_id,
         )
-    # With no real token at all the loss is 0 / 1, not 0 / 0.
-    return total / torch.as_tensor(num_items_in_batch, device=total.device).clamp(min=1)
+    # With no real token at all the loss is 0 / 1, not 0 / 0. A number stays one: compiled, each
+    # value of a tensor made of it would be a graph of its own.
+    if isinstance(num_items_in_batch, Tensor):
+        return total / num_items_in_batch.to(total.device).clamp(min=1)
+    return total / max(num_items_in_batch, 1)
 
 
 def _holds_its_weight(projection: nn.Module) -> bool:
@@ -125,14 +131,15 @@ def smoothed_cross_entropy(
         pad_token_id: id of padding.
     """
     real = (labels != IGNORED) & (labels != pad_token_id)
-    logits, labels = _at_least_float32(logits[real]), labels[real]
     each, right, pad = smoothing_weights(smoothing, formula, logits.size(-1))
-    log_probabilities = logits.log_softmax(dim=-1)
+    log_probabilities = _at_least_float32(logits).log_softmax(dim=-1)
+    # Rows are masked, not selected: how many are real depends on data, a compiled graph may not.
+    labels = labels.masked_fill(~real, 0)
     losses = -right * log_probabilities.gather(1, labels[:, None]).squeeze(1)
     if smoothing:
         possible = log_probabilities.masked_fill(logits == -torch.inf, 0.0)
         losses = losses - each * possible.sum(-1) - pad * possible[:, pad_token_id]
-    return losses.sum()
+    return losses.masked_fill(~real, 0.0).sum()
 
 
 def projected_cross_entropy(

@@ -180,7 +180,7 @@ class VaswaniMultiHeadAttention(nn.Module):
         hidden_states: Tensor,
         key_value_states: Tensor | None = None,
         attention_mask: Tensor | None = None,
-        cache: Cache | None = None,
+        cache: EncoderDecoderCache | None = None,
         attention_implementation: str | None = None,
         **kwargs: Any,
     ) -> tuple[Tensor, Tensor | None]:
@@ -216,24 +216,27 @@ class VaswaniMultiHeadAttention(nn.Module):
         return self.out_proj(context), weights
 
     def _keys_and_values(
-        self, hidden_states: Tensor, key_value_states: Tensor | None, cache: Cache | None
+        self,
+        hidden_states: Tensor,
+        key_value_states: Tensor | None,
+        cache: EncoderDecoderCache | None,
     ) -> tuple[Tensor, Tensor]:
         """Returns `(B, H, S, Dk)` and `(B, H, S, Dv)`, through the cache if there is one."""
         is_cross_attention = key_value_states is not None
-        own_cache = cache
-        if isinstance(cache, EncoderDecoderCache):
-            if is_cross_attention and cache.is_updated.get(self.layer_idx):
-                layer: Any = cache.cross_attention_cache.layers[self.layer_idx]
+        own_cache = None
+        if cache is not None and is_cross_attention:
+            own_cache = cache.cross_attention_cache
+            if cache.is_updated.get(self.layer_idx):
+                layer: Any = own_cache.layers[self.layer_idx]
                 return layer.keys, layer.values
-            own_cache = (
-                cache.cross_attention_cache if is_cross_attention else cache.self_attention_cache
-            )
+        elif cache is not None:
+            own_cache = cache.self_attention_cache
         states = key_value_states if is_cross_attention else hidden_states
         key = self._split(self.k_proj(states), self.d_k)
         value = self._split(self.v_proj(states), self.d_v)
-        if own_cache is not None:
+        if cache is not None and own_cache is not None:
             key, value = own_cache.update(key, value, self.layer_idx)
-            if isinstance(cache, EncoderDecoderCache) and is_cross_attention:
+            if is_cross_attention:
                 cache.is_updated[self.layer_idx] = True
         return key, value
 
@@ -331,7 +334,7 @@ class VaswaniDecoderLayer(VaswaniLayer):
         encoder_hidden_states: Tensor,
         attention_mask: Tensor | None = None,
         encoder_attention_mask: Tensor | None = None,
-        cache: Cache | None = None,
+        cache: EncoderDecoderCache | None = None,
         **kwargs: Any,
     ) -> Tensor:
         """Returns `(B, T, D)` for `(B, T, D)`, given the encoder's output `(B, S, D)`."""
@@ -540,12 +543,11 @@ class VaswaniDecoder(VaswaniStack):
             `last_hidden_state` `(B, T, D)` and `cache`; on request `attentions`
             `(B, H, T, cached + T)` and `cross_attentions` `(B, H, T, S)` per layer.
         """
-        if use_cache and cache is None:
-            cache = EncoderDecoderCache(
-                DynamicCache(config=self.config), DynamicCache(config=self.config)
-            )
+        if not isinstance(cache, EncoderDecoderCache) and (use_cache or cache is not None):
+            # A cache for the target alone is given one for the source to go with it.
+            own_cache = DynamicCache(config=self.config) if cache is None else cache
+            cache = EncoderDecoderCache(own_cache, DynamicCache(config=self.config))
         cached_tokens = cache.get_seq_length() if cache is not None else 0
-        own_cache = cache.self_attention_cache if isinstance(cache, EncoderDecoderCache) else cache
         settings = self._mask_settings(kwargs)
         embedded, hidden_states = self._embed(
             input_ids, inputs_embeds, attention_mask, cached_tokens
@@ -554,7 +556,7 @@ class VaswaniDecoder(VaswaniStack):
             config=settings,
             inputs_embeds=embedded,
             attention_mask=attention_mask,
-            cache=own_cache,
+            cache=None if cache is None else cache.self_attention_cache,
         )
         encoder_mask = create_bidirectional_mask(
             config=settings,

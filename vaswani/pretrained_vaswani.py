@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers import initialization as init
+from transformers.utils.generic import is_flash_attention_requested
 
 from .attention_scores_vaswani import VaswaniAdditiveScore
 from .configuration_vaswani import VaswaniConfig
@@ -58,6 +59,19 @@ class VaswaniPreTrainedModel(PreTrainedModel):
                 "`attn_implementation` must be eager with `attention_score` "
                 f"{config.attention_score!r} and `hard_attention` {config.hard_attention}, "
                 f"got {attn_implementation!r}. Leave it out."
+            )
+        if attn_implementation == "paged|eager":
+            # It gets no masks, and so would attend to padding.
+            raise ValueError(
+                "`attn_implementation` must not be paged, got 'paged|eager'. It is for "
+                "transformers' continuous batching, which serves no encoder-decoder."
+            )
+        d_k, d_v = config.head_sizes(config.decoder_attention_heads)
+        flash = is_flash_attention_requested(requested_attention_implementation=attn_implementation)
+        if flash and d_v > d_k:
+            raise ValueError(
+                f"`attn_implementation` must not be flash attention with `d_v` above `d_k`, "
+                f"got {attn_implementation!r} with {d_v} and {d_k}. sdpa takes any sizes."
             )
         wanted = "eager" if config.needs_eager_attention else attn_implementation
         return super()._check_and_adjust_attn_implementation(wanted, *args, **kwargs)
