@@ -33,15 +33,20 @@ class VaswaniTranslationPipeline(Pipeline):
         TypeError: if the model or the tokenizer is missing or is no such thing.
     """
 
-    _load_tokenizer = True
-    _load_processor = False
-    _load_image_processor = False
-    _load_video_processor = False
-    _load_feature_extractor = False
+    model: Any
+    tokenizer: Any
+    _load_tokenizer: Any = True
+    _load_processor: Any = False
+    _load_image_processor: Any = False
+    _load_video_processor: Any = False
+    _load_feature_extractor: Any = False
     _pipeline_calls_generate = True
 
     def __init__(self, model: Any, tokenizer: Any = None, **others: Any) -> None:
-        for name, value, method in (("model", model, "generate"), ("tokenizer", tokenizer, "decode")):
+        for name, value, method in (
+            ("model", model, "generate"),
+            ("tokenizer", tokenizer, "decode"),
+        ):
             if not hasattr(value, method):
                 raise TypeError(
                     f"`{name}` must be a loaded {name}, got {value!r}. "
@@ -50,7 +55,7 @@ class VaswaniTranslationPipeline(Pipeline):
         super().__init__(model=model, tokenizer=tokenizer, **others)
         self.model.eval()
 
-    def __call__(self, inputs: Any, **settings: Any) -> Any:
+    def __call__(self, inputs: Any, **settings: Any) -> Any:  # type: ignore[override]
         """Translates `inputs`; results are in their order, and do not depend on `batch_size`.
 
         Args:
@@ -93,7 +98,9 @@ class VaswaniTranslationPipeline(Pipeline):
     def _wanted(self, settings: dict[str, Any]) -> int:
         """How many translations a call asks for."""
         search = {**self._forward_params, **self._sanitize_parameters(**settings)[1]}
-        return self._search_settings(self._prepare_generate_kwargs(search)).num_return_sequences or 1
+        return (
+            self._search_settings(self._prepare_generate_kwargs(search)).num_return_sequences or 1
+        )
 
     def _search_settings(self, generate_kwargs: dict[str, Any]) -> SimpleNamespace:
         """The settings that `generate()` goes by: its arguments over those of the model."""
