@@ -1,5 +1,6 @@
 """VaswaniTranslationPipeline: what goes in, what comes out, and which ways lead to it."""
 
+import copy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -203,6 +204,23 @@ def test_generation_config_is_taken_as_generate_takes_it(
     rows = translate.model.generate(**source, generation_config=config)
     expected = translate.tokenizer.batch_decode(rows, skip_special_tokens=True)
     assert [texts_of(one) for one in translate(TEXTS[:1], generation_config=config)] == [expected]
+
+
+@pytest.mark.parametrize("tokens", [40, 5])
+def test_assisted_generation_gives_the_greedy_results(
+    translate: VaswaniTranslationPipeline, tokens: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The assistant is the model itself here; with 5 tokens the output is cut."""
+    settings: dict[str, Any] = {"num_beams": 1, "return_scores": True, "return_truncated": True}
+    (expected,) = translate(TEXTS[0], max_new_tokens=tokens, **settings)
+    assisted = VaswaniTranslationPipeline(
+        translate.model, translate.tokenizer, assistant_model=copy.deepcopy(translate.model)
+    )
+    monkeypatch.setattr(translate.model, "_sample", None)
+    (found,) = assisted(TEXTS[0], max_new_tokens=tokens, **settings)
+    assert found["score"] == pytest.approx(expected["score"], rel=1e-4)
+    assert found | {"score": 0} == expected | {"score": 0}
+    assert found["truncated"] is (tokens == 5)
 
 
 def test_unknown_argument_is_refused_by_name(translate: VaswaniTranslationPipeline) -> None:

@@ -27,7 +27,8 @@ class VaswaniTranslationPipeline(Pipeline):
     Args:
         model: a `VaswaniForConditionalGeneration`. It is put into evaluation mode.
         tokenizer: the tokenizer that it was trained with.
-        others: `device`, `batch_size`, `num_workers`; and every argument of a call, as its default.
+        others: `device`, `batch_size`, `num_workers`, `assistant_model`; and every argument of a
+            call, as its default.
 
     Raises:
         TypeError: if the model or the tokenizer is missing or is no such thing.
@@ -197,6 +198,11 @@ class VaswaniTranslationPipeline(Pipeline):
         beams = (settings.num_beams or 1) > 1
         if return_scores and not beams:
             arguments = {**arguments, "output_logits": True}
+        if self.assistant_model is not None:
+            arguments = {**arguments, "assistant_model": self.assistant_model}
+        if self.assistant_tokenizer is not None:
+            two = {"tokenizer": self.tokenizer, "assistant_tokenizer": self.assistant_tokenizer}
+            arguments = {**arguments, **two}
         output = self.model.generate(**sources, **arguments)
         token_ids = output.sequences[:, 1:]  # without the start token
         ends = torch.tensor(settings.eos_token_id, device=token_ids.device).flatten()
@@ -220,7 +226,8 @@ class VaswaniTranslationPipeline(Pipeline):
             "token_ids": token_ids,
             "lengths": lengths,
             "scores": scores,
-            "truncated": output.truncated,
+            # Assisted generation is the library's own, and tells nothing.
+            "truncated": getattr(output, "truncated", ~ended.any(-1)),
         }
 
     def postprocess(  # type: ignore[override]
