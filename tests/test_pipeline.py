@@ -176,6 +176,16 @@ def test_blank_text_never_reaches_the_model(
     ]
 
 
+def test_search_that_finds_nothing_possible_gives_one_empty_result(
+    translate: VaswaniTranslationPipeline,
+) -> None:
+    every_token = list(range(translate.model.config.vocab_size))
+    settings = {"suppress_tokens": every_token, "num_return_sequences": 2, "return_scores": True}
+    nothing = {"translation_text": "", "score": -float("inf")}
+    assert translate(TEXTS[:2], batch_size=2, **settings) == [[nothing], [nothing]]
+    assert translate(TEXTS[:1], suppress_tokens=every_token) == [{"translation_text": ""}]
+
+
 def test_settings_can_be_given_once_for_all_calls(
     copying_model: VaswaniForConditionalGeneration, tiny_tokenizer: VaswaniTokenizer
 ) -> None:

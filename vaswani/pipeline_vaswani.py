@@ -188,6 +188,8 @@ class VaswaniTranslationPipeline(Pipeline):
             if name == "token_ids":
                 found[name] = torch.zeros((texts, wanted, rows.size(-1)), dtype=torch.long)
             found[name][filled.cpu()] = rows
+        # Where a search finds nothing that is possible, a text still has its one result.
+        found["lengths"][:, 0].clamp_(min=0)
         return found
 
     def _translate(
@@ -200,30 +202,27 @@ class VaswaniTranslationPipeline(Pipeline):
             arguments = {**arguments, "output_logits": True}
         if self.assistant_model is not None:
             arguments = {**arguments, "assistant_model": self.assistant_model}
-        if self.assistant_tokenizer is not None:
-            two = {"tokenizer": self.tokenizer, "assistant_tokenizer": self.assistant_tokenizer}
-            arguments = {**arguments, **two}
         output = self.model.generate(**sources, **arguments)
-        token_ids = output.sequences[:, 1:]  # without the start token
-        ends = torch.tensor(settings.eos_token_id, device=token_ids.device).flatten()
-        ended = torch.isin(token_ids, ends)
+        sequences = output.sequences  # the start token, at place 0, and up to L more
+        places = torch.arange(sequences.size(1), device=sequences.device)
+        ends = torch.tensor(settings.eos_token_id, device=sequences.device).flatten()
+        ended = torch.isin(sequences, ends) & (places > 0)
         # Behind an end, and behind the limit of its own text, a row is filled up with padding.
-        places = torch.arange(1, token_ids.size(1) + 1, device=token_ids.device)
-        unended = (places * (token_ids != settings.pad_token_id)).amax(-1)
-        lengths = torch.where(ended.any(-1), ended.int().argmax(-1) + 1, unended)
+        unended = (places * (sequences != settings.pad_token_id)).amax(-1)
+        lengths = torch.where(ended.any(-1), ended.int().argmax(-1), unended)
         scores = torch.zeros(len(lengths), device=lengths.device)
         if beams:
             scores = output.sequences_scores
             lengths = lengths.masked_fill(scores == -torch.inf, -1)
         elif return_scores:
             by_token = self.model.compute_transition_scores(
-                output.sequences, output.logits, normalize_logits=True
+                sequences, output.logits, normalize_logits=True
             )
-            beyond = places[: by_token.size(1)] > lengths[:, None]
+            beyond = places[1 : by_token.size(1) + 1] > lengths[:, None]
             log_probabilities = by_token.masked_fill(beyond, 0.0).sum(-1)
             scores = log_probabilities / LengthPenalty.of(settings)(lengths)
         return {
-            "token_ids": token_ids,
+            "token_ids": sequences[:, 1:],
             "lengths": lengths,
             "scores": scores,
             # Assisted generation is the library's own, and tells nothing.
