@@ -88,6 +88,8 @@ for trust in (None, False):
             load(folder, trust_remote_code=trust)
         except Exception as error:
             report[f"{name} {trust}"] = f"{type(error).__name__}: {error}"
+# The questions end in no line break.
+print()
 print(json.dumps(report))
 """
 
