@@ -218,19 +218,21 @@ def test_generation_config_is_taken_as_generate_takes_it(
 
 @pytest.mark.parametrize("tokens", [40, 5])
 def test_assisted_generation_gives_the_greedy_results(
-    translate: VaswaniTranslationPipeline, tokens: int, monkeypatch: pytest.MonkeyPatch
+    translate: VaswaniTranslationPipeline, tokens: int
 ) -> None:
     """The assistant is the model itself here; with 5 tokens the output is cut."""
     settings: dict[str, Any] = {"num_beams": 1, "return_scores": True, "return_truncated": True}
     (expected,) = translate(TEXTS[0], max_new_tokens=tokens, **settings)
+    assistant, calls = copy.deepcopy(translate.model), []
+    assistant.register_forward_hook(lambda *_: calls.append(1))
     assisted = VaswaniTranslationPipeline(
-        translate.model, translate.tokenizer, assistant_model=copy.deepcopy(translate.model)
+        translate.model, translate.tokenizer, assistant_model=assistant
     )
-    monkeypatch.setattr(translate.model, "_sample", None)
     (found,) = assisted(TEXTS[0], max_new_tokens=tokens, **settings)
     assert found["score"] == pytest.approx(expected["score"], rel=1e-4)
     assert found | {"score": 0} == expected | {"score": 0}
     assert found["truncated"] is (tokens == 5)
+    assert calls
 
 
 def test_unknown_argument_is_refused_by_name(translate: VaswaniTranslationPipeline) -> None:
