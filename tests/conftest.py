@@ -13,11 +13,13 @@ from vaswani.vocabulary import train_tokenizer
 
 @pytest.fixture(scope="session", autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Corpora that runs read and encode are not kept in the cache of whoever runs the tests."""
+    """Encoded corpora and the code of folders stay out of the caches of whoever runs the tests."""
     folder = str(tmp_path_factory.mktemp("cache"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HF_DATASETS_CACHE", folder)
         patch.setattr("datasets.config.HF_DATASETS_CACHE", folder)
+        modules = str(tmp_path_factory.mktemp("modules"))
+        patch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", modules)
         yield
 
 

@@ -1,18 +1,16 @@
 """A saved folder gives the same model in an interpreter that does not have the package.
 
-Each loading happens in a second interpreter that works elsewhere, in isolated mode, and refuses to
-import the package; it is offline and keeps its copies of the code in a folder of its own.
+The second interpreter is that of `elsewhere`. Pipelines, training there and trust are in
+`test_pipeline_remote`.
 """
 
 import copy
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+from elsewhere import run_elsewhere
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer
 
@@ -24,16 +22,8 @@ from vaswani.vocabulary import train_tokenizer
 SENTENCES = ["the boat is red", "a red boat", "where is the old boat ?", "das alte Boot 🛶"]
 
 LOADER = """
-import importlib.abc, json, sys
 import torch
 from safetensors.torch import load_file, save_file
-
-class Refuse(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == "vaswani":
-            raise ModuleNotFoundError("refused: " + name, name=name)
-
-sys.meta_path.insert(0, Refuse())
 from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer
 
 folder, inputs, outputs, again = sys.argv[1:]
@@ -122,27 +112,10 @@ def load_elsewhere(
 ) -> tuple[dict, dict[str, torch.Tensor]]:
     """The report and the tensors of an interpreter without the package."""
     save_file({name: value.contiguous() for name, value in batch.items()}, work / "inputs")
-    result = subprocess.run(
-        # -I: neither the working directory nor PYTHONPATH can bring the package in.
-        [
-            sys.executable,
-            "-I",
-            "-c",
-            LOADER,
-            folder,
-            work / "inputs",
-            work / "outputs",
-            again or "",
-        ],
-        cwd=work,
-        env={**os.environ, "HF_MODULES_CACHE": str(work / "modules"), "HF_HUB_OFFLINE": "1"},
-        input=json.dumps(SENTENCES),
-        capture_output=True,
-        text=True,
-        timeout=180,
+    report = run_elsewhere(
+        LOADER, folder, work / "inputs", work / "outputs", again or "", work=work, given=SENTENCES
     )
-    assert result.returncode == 0, result.stderr
-    return json.loads(result.stdout.splitlines()[-1]), load_file(work / "outputs")
+    return report, load_file(work / "outputs")
 
 
 @pytest.fixture(scope="module")

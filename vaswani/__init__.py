@@ -4,9 +4,9 @@ from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoToken
 
 from vaswani.configuration_vaswani import VaswaniConfig, presets
 from vaswani.modeling_vaswani import VaswaniForConditionalGeneration, VaswaniModel
+from vaswani.pipeline_vaswani import VaswaniTranslationPipeline
 from vaswani.tokenization_vaswani import VaswaniTokenizer
-
-__version__ = "0.1.0"
+from vaswani.versions_vaswani import __version__
 
 AutoConfig.register(VaswaniConfig.model_type, VaswaniConfig, exist_ok=True)
 AutoModel.register(VaswaniConfig, VaswaniModel, exist_ok=True)
@@ -23,5 +23,7 @@ __all__ = [
     "VaswaniForConditionalGeneration",
     "VaswaniModel",
     "VaswaniTokenizer",
+    "VaswaniTranslationPipeline",
+    "__version__",
     "presets",
 ]

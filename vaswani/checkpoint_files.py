@@ -36,7 +36,10 @@ LAST_FILE = "trainer_state.json"
 _NAME = re.compile(r"checkpoint-(\d+)")
 _PICKLES = (".bin", ".pt", ".pth", ".pkl", ".ckpt")
 # Fields of config.json that tell where a model comes from, not what it is.
-_ORIGIN = ("_name_or_path", "transformers_version", "auto_map", "custom_pipelines")
+_ORIGIN = (
+    *("_name_or_path", "transformers_version", "vaswani_version", "vaswani_format"),
+    *("auto_map", "custom_pipelines"),
+)
 _TOKENIZERS = ("tokenizer.json", "target_tokenizer.json")
 _MOST_NAMED = 8
 _STATES = (OPTIMIZER_NAME, SCHEDULER_NAME, SCALER_NAME, "rng_state*.pth")
@@ -185,7 +188,7 @@ def _config(folder: Path) -> dict[str, Any]:
         )
     try:
         fields = VaswaniConfig.from_pretrained(folder).to_dict()
-    except StrictDataclassError as error:
+    except (StrictDataclassError, ValueError) as error:
         raise InputError(
             f"`checkpoints` must have a valid config.json, got {folder}: {_one_line(error)}"
         ) from error

@@ -20,6 +20,7 @@ from transformers import PreTrainedConfig
 from transformers.activations import ACT2FN
 
 from .presets_vaswani import PRESETS
+from .versions_vaswani import stamped, upgraded
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "smoothing_formula": ("uniform", "others", "others_not_pad"),
@@ -180,6 +181,19 @@ class VaswaniConfig(PreTrainedConfig):
             remedy = f" Did you mean {nearest[0]}?" if nearest else ""
             raise ValueError(f"`preset` must be one of {', '.join(PRESETS)}, got {name!r}.{remedy}")
         return cls(**{**PRESETS[name], **overrides})
+
+    @classmethod
+    def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:
+        """Returns the configuration of a config.json, of this version or an earlier one.
+
+        Raises:
+            ValueError: if it has a later format than this version knows.
+        """
+        return super().from_dict(upgraded(config_dict), **kwargs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns all fields as a config.json has them, with the version that writes them."""
+        return stamped(super().to_dict())
 
     def __post_init__(self, **kwargs: Any) -> None:
         own_fields = [field.name for field in fields(self)]

@@ -52,8 +52,8 @@ def open_model(
     folder = local_folder(folder, revision=revision)
     _check_parts(folder)
     _check_search(folder / "generation_config.json")
+    config = _open_config(folder)
     try:
-        config = VaswaniConfig.from_pretrained(folder)
         with _quiet_loading():
             loaded: Any = VaswaniForConditionalGeneration.from_pretrained(
                 folder,
@@ -63,10 +63,6 @@ def open_model(
                 ignore_mismatched_sizes=True,
             )
         model, found = loaded
-    except StrictDataclassError as error:
-        raise InputError(
-            f"`model` must be a folder with a valid config.json, got {folder}: {_one_line(error)}"
-        ) from error
     except (SafetensorError, RuntimeError, OSError) as error:
         raise InputError(
             f"`model` must be a folder with intact weights, got {folder}: {_one_line(error)}"
@@ -145,6 +141,15 @@ def _check_parts(folder: Path) -> None:
             f"`model` must be a folder of a {VaswaniConfig.model_type} model, got {folder}, "
             f"whose `model_type` is {kind!r}."
         )
+
+
+def _open_config(folder: Path) -> VaswaniConfig:
+    try:
+        return VaswaniConfig.from_pretrained(folder)
+    except (StrictDataclassError, ValueError) as error:
+        raise InputError(
+            f"`model` must be a folder with a valid config.json, got {folder}: {_one_line(error)}"
+        ) from error
 
 
 def check_rows(

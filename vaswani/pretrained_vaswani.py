@@ -3,6 +3,7 @@
 VaswaniPreTrainedModel           initial weights, attention backends, loading, saving
 """
 
+import copy
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from transformers.utils.generic import is_flash_attention_requested
 from .attention_scores_vaswani import VaswaniAdditiveScore
 from .configuration_vaswani import VaswaniConfig
 from .positions_vaswani import VaswaniLearnedPositions
+from .versions_vaswani import TRANSLATION_PIPELINE
 from .weight_files_vaswani import refuse_pickled_files, safetensors_settings
 
 
@@ -107,12 +109,18 @@ class VaswaniPreTrainedModel(PreTrainedModel):
         )
 
     def save_pretrained(self, save_directory: Any, *args: Any, **kwargs: Any) -> None:
-        """Saves as every model of transformers, and lets each Auto class find its code.
+        """Saves as every model of transformers; each Auto class and `pipeline()` find their code.
 
         transformers enters only the class that is being saved; without the other entries
-        `AutoModel.from_pretrained(folder, trust_remote_code=True)` would fail.
+        `AutoModel.from_pretrained(folder, trust_remote_code=True)` would fail, and without
+        `custom_pipelines` so would `pipeline("translation", folder, trust_remote_code=True)`.
         """
         if self._auto_class is not None:
+            # transformers copies what is imported here beside the model, whoever saves it.
+            from .pipeline_vaswani import VaswaniTranslationPipeline  # noqa: F401
+
+            own = getattr(self.config, "custom_pipelines", None) or {}
+            self.config.custom_pipelines = {**copy.deepcopy(TRANSLATION_PIPELINE), **own}
             self.config.auto_map = {
                 "AutoConfig": "configuration_vaswani.VaswaniConfig",
                 "AutoModel": "modeling_vaswani.VaswaniModel",
