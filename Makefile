@@ -32,8 +32,10 @@ demo: $(VENV)/.installed-demo
 test: $(VENV)/.installed-dev
 	$(PARALLEL) $(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
 
-test-slow: $(VENV)/.installed-dev
-	$(PARALLEL) $(BIN)/python -m pytest -n 2 -m "slow and not gpu" $(PYTEST_ARGS)
+test-slow: $(VENV)/.installed-dev $(VENV)/torchao
+	$(PARALLEL) $(BIN)/python -m pytest -n 2 -m "slow and not gpu" \
+	  --ignore tests/test_quantization.py $(PYTEST_ARGS)
+	$(PARALLEL) PYTHONPATH=$(VENV)/torchao $(BIN)/python -m pytest -m slow tests/test_quantization.py
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/bench_corpus.py $(BENCH_ARGS)
@@ -57,6 +59,13 @@ $(VENV)/.installed-dev: $(SETTINGS) | $(BIN)/python
 	@echo "Installing vaswani[dev] into $(VENV) (a minute or two the first time) ..."
 	@$(INSTALL) -e ".[dev]"
 	@touch $@ $(VENV)/.installed-demo
+
+# Apart, since transformers imports it wherever it is installed, and it then prints a page.
+$(VENV)/torchao: $(SETTINGS) | $(VENV)/.installed-dev
+	@rm -rf $@
+	@$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --target $@ \
+	  -c constraints.txt torchao
+	@touch $@
 
 $(BIN)/python:
 	@found=$$($(FIND_PYTHON)); \

@@ -23,9 +23,8 @@ LIBRARY = sorted(
 )
 HUB_PACKAGES = {"torch", "transformers", "tokenizers", "huggingface_hub"}
 OPTIONAL = (
-    "datasets accelerate evaluate sacrebleu sacremoses matplotlib jinja2 tensorboard trackio "
+    "datasets accelerate evaluate sacrebleu sacremoses matplotlib jinja2 tensorboard trackio peft"
 )
-OPTIONAL += "peft torchao"
 
 # Besides Hub files, `errors` and `wording`. A topic that is split keeps its place in the order.
 EXTRA: dict[str, set[str]] = {
@@ -207,7 +206,6 @@ print(vaswani.VaswaniForConditionalGeneration.__name__)
 def test_import_has_no_side_effects_beyond_registration(tmp_path: Path) -> None:
     code = f"""
 import logging, os, random, sys, warnings
-sys.modules["torchao"] = None  # where transformers finds it, its import prints a page
 import torch, transformers
 from transformers import (AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer,
                           PreTrainedModel, GenerationMixin, PreTrainedTokenizerFast)

@@ -41,7 +41,7 @@ def assert_close(model: Any, exact: Any) -> None:
 
 
 def torchao_configs() -> list[Any]:
-    reason = "torchao comes with vaswani[dev] and vaswani[quantization]"
+    reason = "torchao prints a page wherever it is installed: `make test-slow` keeps it apart"
     quantization = pytest.importorskip("torchao.quantization", reason=reason)
     return [
         quantization.Int8WeightOnlyConfig(),
@@ -49,6 +49,7 @@ def torchao_configs() -> list[Any]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [0, 1], ids=["weights", "weights and activations"])
 def test_torchao_loads_generates_saves_and_loads_again(number: int, tmp_path: Path) -> None:
     config = torchao_configs()[number]
@@ -74,6 +75,7 @@ def test_torchao_loads_generates_saves_and_loads_again(number: int, tmp_path: Pa
     assert torch.equal(again.generate(**source, num_beams=3, max_new_tokens=8), found)
 
 
+@pytest.mark.slow
 def test_torchao_may_quantize_the_output_projection_too() -> None:
     """`quantize_` leaves the class of the layer and changes that of its weight."""
     config = torchao_configs()[0]
