@@ -59,9 +59,11 @@ class Refuse(importlib.abc.MetaPathFinder):
             raise ModuleNotFoundError("refused: " + name, name=name)
 
 sys.meta_path.insert(0, Refuse())
-from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer
+from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
 report = {"loaded": []}
+translate = pipeline(model="ada/en-de", trust_remote_code=True)
+report["pipeline"] = translate("The baker sees the child.")[0]["translation_text"]
 for name in ("ada/en-de", "ada/pushed"):
     for kind in (AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer):
         loaded = kind.from_pretrained(name, trust_remote_code=True)
@@ -181,6 +183,11 @@ def test_model_to_train_on_from_may_be_a_name(
     weights = load_file(folder / "model.safetensors")
     assert all(torch.equal(dict(model.named_parameters())[name], weights[name]) for name in weights)
     assert type(model) is VaswaniForConditionalGeneration
+
+
+def test_pipeline_without_a_task_takes_a_name_on_the_hub(without_package: Any) -> None:
+    report, _ = without_package
+    assert report["pipeline"] == SOURCE
 
 
 def test_missing_model_is_one_line(with_package: Any) -> None:
