@@ -211,7 +211,8 @@ def test_dry_run_sends_nothing_and_lists_the_files(
 ) -> None:
     (folder / "optimizer.pt").write_bytes(b"a pickle")
     (folder / "notes.txt").write_text("mine", encoding="utf-8")
-    assert main(["push", str(folder), NAME, "--dry-run"]) == 0
+    (add_checkpoint(folder, 7) / "optimizer.pt").write_bytes(b"another")
+    assert main(["push", str(folder), NAME, "--dry-run", "--checkpoints"]) == 0
     assert server.lines == []
     told = capsys.readouterr()
     assert told.out == ""
@@ -219,6 +220,8 @@ def test_dry_run_sends_nothing_and_lists_the_files(
         assert f"\n  {name}\n" in told.err
     assert "stays here: optimizer.pt (state of training)" in told.err
     assert "stays here: notes.txt (no part of a model)" in told.err
+    assert "stays here: checkpoint-7/optimizer.pt (state of training)" in told.err
+    assert told.err.count("\n  README.md\n") == 2
 
 
 def test_command_prints_the_address_alone(

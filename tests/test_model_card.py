@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from vaswani import model_card
-from vaswani.model_card import write_model_card
+from vaswani.model_card import license_metadata, write_model_card
 
 SIGNATURE = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"
 
@@ -44,6 +44,14 @@ def test_card_has_the_metadata_that_the_hub_reads(folder: Path) -> None:
     assert found["bleu"].metric_value == 23.5
     assert found["bleu"].metric_args == {"signature": SIGNATURE}
     assert found["chrf"].dataset_name == "letters"
+
+
+@pytest.mark.parametrize(
+    ("written", "known"),
+    [("Apache 2.0", "apache-2.0"), ("CC BY 4.0", "cc-by-4.0"), ("MIT License", "mit")],
+)
+def test_license_is_known_as_people_write_it(written: str, known: str) -> None:
+    assert license_metadata(written) == {"license": known}
 
 
 def test_card_states_no_license_unless_one_is_given(folder: Path) -> None:

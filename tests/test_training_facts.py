@@ -70,7 +70,7 @@ def test_card_holds_the_scores_of_both_texts(finished: Path, card: str) -> None:
         scores = json.loads((finished / file).read_text(encoding="utf-8"))
         for metric in ("bleu", "chrf"):
             found = results[split, metric]
-            assert found.metric_value == scores[metric]
+            assert found.metric_value == round(scores[metric], 4)
             assert found.metric_args == {"signature": scores[f"{metric}_signature"]}
     assert results["test", "bleu"].dataset_name == "test.tsv"
 
@@ -94,3 +94,18 @@ def test_run_with_absolute_paths_is_ready_but_for_its_settings(
 def test_licenses_must_be_as_many_as_the_corpora() -> None:
     with pytest.raises(InputError, match=r"`data_licenses` must be one for each corpus, got 1 for"):
         DataArguments(data=["a.tsv", "b.tsv"], source="en", target="de", data_licenses=["mit"])
+
+
+def test_card_of_a_model_that_goes_on_names_the_first_and_its_license(
+    finished: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_tsv(tmp_path / "more.tsv", reversal_pairs(60, longest=4, seed=5))
+    data = DataArguments(
+        data=[str(tmp_path / "more.tsv")], source="en", target="de", validation_split=8
+    )
+    model = ModelArguments(model=str(finished), license="mit")
+    with caplog.at_level("WARNING", logger="vaswani"):
+        out = run_training(model, data, arguments(tmp_path / "out", max_steps=1, warmup_steps=1))
+    assert "goes on from are under cc-by-sa-4.0; the card will say mit." in caplog.text
+    told = row((out / "README.md").read_text(encoding="utf-8"), "goes on from")
+    assert told == "out (under cc-by-sa-4.0), whose training data is in its own card"

@@ -6,6 +6,7 @@ in_one_line       turns errors of huggingface_hub into `InputError`
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from json import JSONDecodeError
 
 from huggingface_hub import constants
 from huggingface_hub.errors import (
@@ -79,6 +80,11 @@ def _worded(error: BaseException | None, setting: str, repo_id: str) -> str | No
         return _unreachable(error, setting, repo_id)
     if isinstance(error, ValueError) and "metadata in README.md" in str(error):
         return f"README.md must have metadata that the Hub takes, got: {_one_line(error)}."
+    if isinstance(error, JSONDecodeError):
+        return (
+            f"the Hub must answer in JSON for {repo_id}, got something else from "
+            f"{constants.ENDPOINT}. Is there a page to log in to the network?"
+        )
     return _worded(error.__cause__, setting, repo_id)
 
 

@@ -109,16 +109,24 @@ def files_to_send(
         own = name in needed or bool(_WEIGHTS.fullmatch(name) or _CODE.fullmatch(name))
         if not as_checkpoint:
             own = own or name in _RECORDS or bool(_COMPANIONS.fullmatch(name))
-        if own and (folder / name).is_file() and name not in leave_out:
+        if own and (folder / name).is_file() and _is_text(name) and name not in leave_out:
             selection.files.append(name)
         else:
-            selection.left_out[name] = _reason(folder / name, name in leave_out)
+            shown = name.encode("utf-8", "backslashreplace").decode()
+            selection.left_out[shown] = _reason(folder / name, name in leave_out)
     return selection
+
+
+def _is_text(name: str) -> bool:
+    """Whether a file name is valid Unicode, which the Hub's names must be."""
+    return not any("\ud800" <= character <= "\udfff" for character in name)
 
 
 def _reason(path: Path, is_named: bool) -> str:
     if is_named:
         return "you leave it out"
+    if not _is_text(path.name):
+        return "its name is not in UTF-8"
     if _CHECKPOINT.fullmatch(path.name):
         return "a checkpoint: --checkpoints sends it"
     if _TRAINING_STATE.fullmatch(path.name):

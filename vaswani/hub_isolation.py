@@ -21,8 +21,15 @@ sys.meta_path.insert(0, Refuse())
 from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer
 
 folder, trust = sys.argv[1], {"trust_remote_code": True}
-AutoConfig.from_pretrained(folder, **trust)
+config = AutoConfig.from_pretrained(folder, **trust)
 tokenizer = AutoTokenizer.from_pretrained(folder, **trust)
+for side, own, rows in (
+    ("source", tokenizer, config.source_vocab_size),
+    ("target", getattr(tokenizer, "target_tokenizer", tokenizer), config.vocab_size),
+):
+    entries = max(own.get_vocab().values()) + 1
+    if entries > rows:
+        raise ValueError(f"the {side} tokenizer has {entries} entries, the model {rows} rows")
 AutoModel.from_pretrained(folder, **trust)
 model, report = AutoModelForSeq2SeqLM.from_pretrained(folder, output_loading_info=True, **trust)
 if report["missing_keys"]:

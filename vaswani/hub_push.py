@@ -23,8 +23,14 @@ from vaswani.hub_errors import LOGIN, REPOSITORY, in_one_line
 from vaswani.hub_files import Selection, files_to_send, staged
 from vaswani.hub_isolation import loading_problems
 from vaswani.hub_leaks import leaks, secret_files
-from vaswani.model_card import CARD
-from vaswani.published_card import card_for_hub, card_problems, is_sealed, stated_license, unsealed
+from vaswani.model_card import CARD, stated_license
+from vaswani.published_card import (
+    card_for_hub,
+    card_gaps,
+    card_problems,
+    is_sealed,
+    unsealed,
+)
 from vaswani.wording import counted
 
 _MAIN = "main"
@@ -51,15 +57,24 @@ class Plan:
     def lines(self) -> Iterator[str]:
         """The plan for a person to read."""
         for branch, files in {self.revision: self.model, **self.checkpoints}.items():
+            names = names_sent(files)
             yield (
-                f"{self.repo_id}, branch {branch}: {counted(len(files.files), 'file')}, "
+                f"{self.repo_id}, branch {branch}: {counted(len(names), 'file')}, "
                 f"{files.size / 1e6:,.1f} MB"
             )
-            for name in files.files:
+            for name in names:
                 yield f"  {name}"
         for name, reason in self.model.left_out.items():
             if name not in self.checkpoints:
                 yield f"stays here: {name} ({reason})"
+        for branch, files in self.checkpoints.items():
+            for name, reason in files.left_out.items():
+                yield f"stays here: {branch}/{name} ({reason})"
+
+
+def names_sent(files: Selection) -> list[str]:
+    """The files of a branch; each has a card, that of a checkpoint is made for it."""
+    return sorted({*files.files, CARD})
 
 
 def push(
@@ -133,7 +148,7 @@ def push(
     ):
         with in_one_line(REPOSITORY, repo_id, writing=True):
             _send(api, repo_id, branch, files, card, message or f"Push {branch} by vaswani push")
-        say(f"{repo_id}, branch {branch}: {counted(len(files.files), 'file')} there.")
+        say(f"{repo_id}, branch {branch}: {counted(len(names_sent(files)), 'file')} there.")
     return address
 
 
@@ -156,16 +171,18 @@ def checked_plan(
     folder = Path(folder)
     _check_name(repo_id)
     _check_revision(revision)
-    problems = missing_parts(folder)
-    loadable = not problems
+    adapter = _adapter_problems(folder)
+    problems = adapter or missing_parts(folder)
     model = files_to_send(folder, leave_out)
     card = ""
     if CARD in model.files:
-        text = (folder / CARD).read_text(encoding="utf-8", errors="replace")
+        text = (folder / CARD).read_text(encoding="utf-8-sig", errors="replace")
         card = card_for_hub(text, repo_id, license=_license_to_add(text, license))
         problems += [f"{CARD}: {problem}" for problem in card_problems(card)]
-    else:
-        problems.append(f"{CARD} is missing")
+        for gap in card_gaps(card):
+            say(f"{CARD}: {gap} That may stay.")
+    elif not adapter:
+        problems.append(f"{CARD} is missing, which vaswani.model_card.write_model_card writes")
     problems += _leaks_of(model, card)
     found = {}
     if checkpoints:
@@ -174,15 +191,27 @@ def checked_plan(
             found[path.name] = selection
             problems += [f"{path.name}: {x}" for x in missing_parts(path)]
             problems += [f"{path.name}: {x}" for x in _leaks_of(selection, "")]
-    if loadable:
+    # Last, and only of what is right so far: it runs the folder's code.
+    if not problems:
         say(f"Loading {folder} in an interpreter without the package.")
-        problems += loading_problems(folder)
+        with staged(model, card) as stage:
+            problems += loading_problems(stage)
     if problems:
         raise InputError(
             f"`folder` must be ready to be published, got {folder}: {'; '.join(problems)}. Nothing "
             "was sent. Mend these, or leave out files that loading does not need by `--leave-out`."
         )
     return Plan(repo_id, revision or _MAIN, model, card, found)
+
+
+def _adapter_problems(folder: Path) -> list[str]:
+    """An adapter is loaded with a model that lies beside it, but would not be sent with it."""
+    if not (folder / "adapter_config.json").is_file():
+        return []
+    return [
+        "adapter_config.json makes it a model with an adapter; call `merge_and_unload` and save "
+        "what comes out in a folder of its own"
+    ]
 
 
 def _check_name(repo_id: str) -> None:
@@ -243,9 +272,10 @@ def _ensure_repository(
     try:
         info = api.model_info(repo_id)
     except RepositoryNotFoundError:
-        api.create_repo(repo_id, private=private or None, exist_ok=False)
+        # Another push may be making it just now.
+        api.create_repo(repo_id, private=private or None, exist_ok=True)
         say(f"Made the {'private ' if private else ''}repository {repo_id}.")
-        return
+        info = api.model_info(repo_id)
     if private and not info.private:
         raise InputError(
             f"`private` must be left out for a public repository, got {repo_id}. Make it private "

@@ -3,6 +3,7 @@
     write_model_card      writes it from what a run knows
     escape_markdown       any value as text that Markdown shows as it is
     license_metadata      a license as the Hub's metadata names it
+    stated_license        the license that a card states
 
 `published_card` checks a card and fits it to its place on the Hub.
 """
@@ -63,6 +64,7 @@ def write_model_card(
     test_scores: Mapping[str, object] | None = None,
     corpora: tuple[str | None, str | None] = (None, None),
     license: str | None = None,
+    base_model: str | None = None,
     datasets: Sequence[str] = (),
     limitations: Sequence[str] = (),
 ) -> Path:
@@ -83,6 +85,7 @@ def write_model_card(
         corpora: what the pairs of `scores` and of `test_scores` are called.
         license: identifier of the license of the weights, for example `cc-by-4.0`. Left out by
             default: nobody but their owner can choose one.
+        base_model: name on the Hub of the model that training went on from.
         datasets: names of data sets on the Hub that the model was trained on.
         limitations: sentences to add to the general ones.
 
@@ -112,6 +115,7 @@ def write_model_card(
         compute=compute or {},
         measured=measured,
         license=license,
+        base_model=base_model,
         datasets=datasets,
         limitations=limitations,
     )
@@ -123,11 +127,18 @@ def write_model_card(
 
 def license_metadata(license: str) -> dict[str, str]:
     """The entries of the card's metadata that name a license."""
-    if license.lower() in LICENSES:
-        return {"license": license.lower()}
-    # The name must be one word of these characters.
+    # The name must be one word of these characters. People write "Apache 2.0" and "MIT License".
     name = re.sub(r"[^a-z0-9.-]+", "-", license.lower()).strip("-")
+    for known in (license.lower(), name, name.removesuffix("-license")):
+        if known in LICENSES:
+            return {"license": known}
     return {"license": "other", "license_name": name or "other"}
+
+
+def stated_license(text: str) -> str | None:
+    """The license in a card's metadata, if any."""
+    data: Any = ModelCard(text, ignore_metadata_errors=True).data
+    return getattr(data, "license_name", None) or data.license
 
 
 def _metadata(values: Mapping[str, Any]) -> ModelCardData:
@@ -141,6 +152,7 @@ def _metadata(values: Mapping[str, Any]) -> ModelCardData:
         pipeline_tag="translation" if values["has_pipeline"] else None,
         tags=["translation", "vaswani", "custom_code"],
         datasets=list(values["datasets"]) or None,
+        base_model=values["base_model"],
         model_name=values["title"],
         eval_results=_eval_results(values["measured"], values["languages"]) or None,
         **license,
@@ -194,7 +206,7 @@ def _eval_results(
                     dataset_split=(own_split or split) if on_hub else split,
                     metric_type=key,
                     metric_name=label,
-                    metric_value=float(value),
+                    metric_value=round(float(value), 4),
                     metric_args={"signature": str(signature)} if signature else None,
                 )
             )

@@ -1,6 +1,7 @@
 """A model card on its way to the Hub: is it complete, and does it fit its place there?
 
     card_problems     what a card lacks to be published
+    card_gaps         what it says that nobody knows, which is no reason to keep it back
     card_for_hub      the card with its name on the Hub, its license and a seal
     is_sealed         whether a card is as it was sent, word for word
 
@@ -39,6 +40,8 @@ SECTIONS = (
 )
 # What the template writes where nothing was known.
 _UNFILLED = ("Not recorded.", "Not evaluated.")
+# Sections where that is an answer: a folder that was averaged or made by hand has no such records.
+_MAY_BE_UNKNOWN = ("Hardware", "Scores")
 _NAME_LINE = re.compile(
     r"^name = (\".*\")  # the path of this folder, or its name on the Hub$", re.MULTILINE
 )
@@ -73,7 +76,7 @@ def _metadata_problems(card: ModelCard, sections: dict[str, str]) -> Iterator[st
         yield f"`library_name` of its metadata is {data.library_name!r}, not transformers"
     if not data.license:
         if NO_LICENSE in sections.get("License", ""):
-            yield "it states no license"
+            yield "it states no license, which --license does"
     elif data.license != "other" and data.license not in LICENSES:
         yield f"`license` of its metadata is {data.license!r}, which the Hub does not know"
     elif data.license == "other" and not getattr(data, "license_name", None):
@@ -93,10 +96,20 @@ def _section_problems(sections: dict[str, str]) -> Iterator[str]:
             yield f"it has no section {name}"
         elif not text.strip():
             yield f"its section {name} is empty"
-        else:
-            for unfilled in _UNFILLED:
-                if unfilled in text.splitlines():
-                    yield f'its section {name} says "{unfilled}"'
+        elif name not in _MAY_BE_UNKNOWN:
+            yield from _unfilled(name, text)
+
+
+def card_gaps(text: str) -> list[str]:
+    """What a card says is not known, each in a few words."""
+    sections = _sections(ModelCard(text, ignore_metadata_errors=True).text)
+    return [gap for name in _MAY_BE_UNKNOWN for gap in _unfilled(name, sections.get(name, ""))]
+
+
+def _unfilled(name: str, text: str) -> Iterator[str]:
+    for unfilled in _UNFILLED:
+        if unfilled in text.splitlines():
+            yield f'its section {name} says "{unfilled}"'
 
 
 def _sections(body: str) -> dict[str, str]:
@@ -148,12 +161,6 @@ def _renamed(text: str, repo_id: str) -> str:
     if index is not None and yaml.safe_load(index[1]) == old:
         text = text[: index.start(1)] + json.dumps(new) + text[index.end(1) :]
     return _NAME_LINE.sub(lambda _: f"name = {json.dumps(repo_id)}", text)
-
-
-def stated_license(text: str) -> str | None:
-    """The license in a card's metadata, if any."""
-    data: Any = ModelCard(text, ignore_metadata_errors=True).data
-    return getattr(data, "license_name", None) or data.license
 
 
 def is_sealed(text: str) -> bool:

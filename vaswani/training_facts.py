@@ -3,18 +3,22 @@
 run_facts      the data, the settings, and what the training took
 """
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from vaswani.data import is_on_hub
 from vaswani.data_arguments import DataArguments
+from vaswani.model_card import CARD, stated_license
 from vaswani.run_settings import ModelArguments
 from vaswani.training import VaswaniTrainer
 from vaswani.training_data import TokenizedPairs
 from vaswani.training_energy import compute_facts
 from vaswani.training_streaming import StreamedPairs
 from vaswani.training_vocabulary import vocabulary_sizes
+
+logger = logging.getLogger(__name__)
 
 
 def run_facts(
@@ -29,16 +33,41 @@ def run_facts(
     datasets = [word.split(":")[0] for word in named if is_on_hub(word)]
     held_out = "held-out pairs of the training data"
     return {
-        "data": _data(arguments, train, validation),
+        "data": {**_base(model_arguments), **_data(arguments, train, validation)},
         "settings": _settings(model_arguments, train, trainer),
         "compute": compute_facts(trainer.args, trainer.clock.minutes()),
         "corpora": (
             _names(arguments.validation_data) if arguments.validation_data else held_out,
             _names(arguments.test_data) if arguments.test_data else None,
         ),
+        "base_model": _base_on_hub(model_arguments),
         "license": model_arguments.license,
         "datasets": sorted(set(datasets)),
     }
+
+
+def _base_on_hub(model_arguments: ModelArguments) -> str | None:
+    base = model_arguments.model
+    return None if base is None or Path(base).exists() else base
+
+
+def _base(model_arguments: ModelArguments) -> dict[str, Any]:
+    """What the model was trained on from, with the license of those weights as its card has it."""
+    if model_arguments.model is None:
+        return {}
+    name = _base_on_hub(model_arguments) or Path(model_arguments.model).resolve().name
+    card = Path(model_arguments.model, CARD)
+    license = None
+    if card.is_file():
+        license = stated_license(card.read_text(encoding="utf-8", errors="replace"))
+    if license and model_arguments.license and license != model_arguments.license.lower():
+        logger.warning(
+            "The weights that training goes on from are under %s; the card will say %s.",
+            license,
+            model_arguments.license,
+        )
+    terms = f"under {license}" if license else "license: see there"
+    return {"goes on from": f"{name} ({terms}), whose training data is in its own card"}
 
 
 def _names(words: Sequence[str]) -> str:
@@ -89,11 +118,7 @@ def _settings(
         if args.sentences_per_update is None
         else {"sentence pairs per update": args.sentences_per_update}
     )
-    started = {}
-    if model_arguments.model is not None:
-        started = {"trained on from": Path(model_arguments.model).resolve().name}
     return {
-        **started,
         "parameters": f"{trainer.model.num_parameters():,}",
         "d_model": config.d_model,
         "layers (encoder, decoder)": f"{config.encoder_layers}, {config.decoder_layers}",
