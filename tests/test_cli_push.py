@@ -2,10 +2,14 @@
 
 import re
 import shlex
+import socket
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from hub_material import write_ready_card, write_stand_in
+from hub_material import client_of, write_ready_card, write_stand_in
+from huggingface_hub import get_session
 
 from vaswani import hub_push
 from vaswani.cli import main
@@ -71,3 +75,15 @@ def test_help_shows_the_words_by_their_places(capsys: pytest.CaptureFixture[str]
     shown = capsys.readouterr().out
     assert "usage: vaswani push FOLDER USER/NAME [options]" in shown
     assert "vaswani push runs/en-de your-name/en-de --dry-run" in shown
+
+
+def test_server_that_says_nothing_is_not_waited_for_forever(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(hub_push, "PATIENCE", 0.2)
+    monkeypatch.setattr(get_session(), "timeout", None)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        server: Any = SimpleNamespace(url=f"http://127.0.0.1:{silent.getsockname()[1]}")
+        with client_of(server, tmp_path / "cache"):
+            assert main(["push", "runs/en-de-letters", "ada/en-de"]) == 2
+    assert "the Hub must be within reach for ada/en-de, got " in capsys.readouterr().err

@@ -34,6 +34,8 @@ from vaswani.published_card import (
 from vaswani.wording import counted
 
 _MAIN = "main"
+PATIENCE = 300.0
+"""How long the Hub may be silent, in seconds; the client itself would wait forever."""
 
 
 @dataclass
@@ -270,12 +272,12 @@ def _ensure_repository(
 ) -> None:
     """Makes the repository unless it exists, and refuses one that more people see than wanted."""
     try:
-        info = api.model_info(repo_id)
+        info = api.model_info(repo_id, timeout=PATIENCE)
     except RepositoryNotFoundError:
         # Another push may be making it just now.
         api.create_repo(repo_id, private=private or None, exist_ok=True)
         say(f"Made the {'private ' if private else ''}repository {repo_id}.")
-        info = api.model_info(repo_id)
+        info = api.model_info(repo_id, timeout=PATIENCE)
     if private and not info.private:
         raise InputError(
             f"`private` must be left out for a public repository, got {repo_id}. Make it private "

@@ -71,12 +71,14 @@ vaswani push runs/en-de-letters your-name/en-de --branch letters --message "Lett
 
 def run(arguments: PushArguments) -> int:
     """Sends the folder; its address goes to stdout, what happens to stderr."""
+    from huggingface_hub import get_session
     from huggingface_hub.utils import disable_progress_bars
 
-    from vaswani.hub_push import push
+    from vaswani.hub_push import PATIENCE, push
 
     if not is_terminal():
         disable_progress_bars()
+    get_session().timeout = PATIENCE
     options = dict(vars(arguments))
     address = push(**options, say=lambda line: print(line, file=sys.stderr, flush=True))
     if not arguments.dry_run:
