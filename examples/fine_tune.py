@@ -10,14 +10,18 @@
 # ---
 
 # %% [markdown]
-# # Fine-tune a translation model with the Trainer of transformers
+# # Train or fine-tune a translation model with the Trainer of transformers
+#
+# **As it stands it trains a small new model from scratch**: it needs no model to begin with. Put a
+# saved folder into `MODEL` and it fine-tunes that one, with the folder's tokenizer.
 #
 # Of this package only model and tokenizer are used; all else is what works with every
 # encoder-decoder of transformers. It runs as a script, `python examples/fine_tune.py`, and opens as
 # a notebook in VS Code, PyCharm or Jupyter (with jupytext). It needs `vaswani[train]`, no network,
 # and two minutes on two CPU cores.
 #
-# Copy it, put your own pairs into the cell "Data" and your model into `MODEL`.
+# Copy it, put your own pairs into the cell "Data" and your model into `MODEL`. The learning rate is
+# that of a new model; fine-tuning takes a lower one.
 
 # %%
 from typing import Any
@@ -83,7 +87,7 @@ else:
         label_smoothing=0.0,
     )
     model = VaswaniForConditionalGeneration(config)
-# Without a number of its own the first evaluation would set it to 20, and saving would keep it.
+# Without a number of its own the first evaluation would set it to 20. Not to be saved: see below.
 model.generation_config.max_length = 128
 print(f"{model.num_parameters():,} parameters")
 
@@ -162,6 +166,8 @@ print({name: round(value, 2) for name, value in result.items()})
 # %%
 # The Trainer switched the cache off and would save it so.
 model.config.use_cache = True
+# Saved, the limit would cut every longer translation for good.
+model.generation_config.max_length = None
 trainer.save_model(OUTPUT)
 
 model = AutoModelForSeq2SeqLM.from_pretrained(OUTPUT)

@@ -258,7 +258,11 @@ def test_the_example_runs_to_a_folder_that_translates(tmp_path: Path, monkeypatc
     assert losses[-1] < 0.85 * losses[0]
     assert len(variables["translations"]) == 5
     again = VaswaniForConditionalGeneration.from_pretrained(tmp_path / "model")
-    assert again.config.use_cache and again.generation_config.max_length == 128
+    assert again.config.use_cache and again.generation_config.max_length is None
+    # No limit but that of the source: without an end token, source + 50 tokens.
+    source = torch.randint(10, again.config.vocab_size, (1, 150))
+    never_ends = {"suppress_tokens": [again.config.eos_token_id], "num_beams": 1}
+    assert again.generate(source, **never_ends).size(1) == 1 + 150 + 50
     assert (tmp_path / "model" / "modeling_vaswani.py").is_file()
     assert "eval_bleu" in capsys.readouterr().out
 
