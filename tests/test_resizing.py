@@ -278,7 +278,6 @@ def test_adapters_come_after_a_resizing(module: str) -> None:
     assert model.config.vocab_size == 40
 
 
-@pytest.mark.filterwarnings("ignore:.*is deprecated:DeprecationWarning")
 def test_quantization_comes_after_a_resizing() -> None:
     kinds = {torch.nn.Linear}
     model = torch.ao.quantization.quantize_dynamic(tiny_model(**VARIANTS["no_ties"]), kinds)
