@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_model import (
+    VARIANTS,
     decisive_model,
     padded,
     sentences,
@@ -313,3 +314,45 @@ def test_transition_scores_sum_to_log_p(shape: dict[str, Any]) -> None:
     lengths = (got.beam_indices >= 0).sum(-1)
     expected = got.sequences_scores * ((5 + lengths) / 6) ** 1.2
     assert torch.allclose(steps_of.sum(-1), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("sample", [False, True], ids=["best", "sampling"])
+@pytest.mark.parametrize("early_stopping", [True, False, "never"])
+def test_weights_that_are_no_numbers_end_within_the_cap(early_stopping: Any, sample: bool) -> None:
+    """One word's NaN makes every log-probability one."""
+    model = tiny_model()
+    with torch.no_grad():
+        model.lm_head.weight[3] = torch.nan
+    options = {"early_stopping": early_stopping, "do_sample": sample}
+    got = search(model, [[5, 6, 2]], num_beams=4, max_new_tokens=4, **options)
+    assert got.sequences.size(1) <= 1 + 4
+    assert got.sequences_scores.tolist() == [-torch.inf]
+
+
+@pytest.mark.parametrize("early_stopping", [True, False, "never"])
+def test_a_sentence_without_numbers_leaves_the_others_alone(early_stopping: Any) -> None:
+    model = tiny_model(**VARIANTS["two_tables"])
+    with torch.no_grad():
+        model.model.encoder.embed_tokens.weight[7] = torch.inf
+    options = {"num_beams": 4, "max_new_tokens": 6, "early_stopping": early_stopping}
+    alone = search(model, [[5, 6, 2]], **options)
+    assert torch.isfinite(alone.sequences_scores).all()
+    for batch, own in (([[5, 6, 2], [7, 8, 2]], 0), ([[7, 8, 2], [5, 6, 2]], 1)):
+        got = search(model, batch, **options)
+        assert words(got.sequences[own]) == words(alone.sequences[0])
+        assert got.sequences_scores[own].item() == pytest.approx(
+            alone.sequences_scores.item(), **FLOAT32
+        )
+        assert got.sequences_scores[1 - own] == -torch.inf
+
+
+@pytest.mark.parametrize("kind", PENALTIES)
+def test_an_infinite_penalty_ends_at_the_limit(kind: str) -> None:
+    """`early_stopping="never"` divides by the penalty of the limit, here beyond float32."""
+    configured = BeamSettings(
+        2, 1, LengthPenalty(kind, 200.0), "never", False, torch.tensor([2]), 0
+    )
+    beams = BeamSearch(torch.tensor([[1]]), torch.tensor([5]), configured)
+    for _ in range(5):
+        beams.advance(torch.tensor([-1.0, -1.0, -torch.inf]).expand(2, -1))
+    assert beams.done.all()

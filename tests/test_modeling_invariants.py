@@ -322,3 +322,20 @@ def test_copies_do_not_share_state() -> None:
     torch.testing.assert_close(
         logits_of(twin, SOURCES, TARGETS), logits_of(model, SOURCES, TARGETS), **EXACT
     )
+
+
+@pytest.mark.parametrize("use_cache", [False, True])
+def test_no_sentences_have_no_logits(use_cache: bool) -> None:
+    """A batch of 0 rows, with a mask and without; sdpa of transformers 5.24 takes none."""
+    model = tiny_model(attention="eager")
+    source, target = torch.empty(0, 7, dtype=torch.long), torch.empty(0, 4, dtype=torch.long)
+    for mask in (None, torch.ones_like(source)):
+        with torch.no_grad():
+            output = model(
+                input_ids=source,
+                attention_mask=mask,
+                decoder_input_ids=target,
+                use_cache=use_cache,
+            )
+        assert output.logits.shape == (0, 4, 40)
+        assert output.encoder_last_hidden_state.shape == (0, 7, 32)

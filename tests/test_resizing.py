@@ -3,8 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from peft import LoraConfig, get_peft_model
 from tiny_model import VARIANTS, padded, sentences, tiny_model
 
 from vaswani import VaswaniForConditionalGeneration, VaswaniModel
@@ -194,11 +196,15 @@ def test_frozen_tables_stay_frozen() -> None:
         ("two_tables", 45, "both", r"`side` must be source or target, got 'both'\."),
         ("paper", 3, None, r"`unk_token_id` must be .* size 3, got 3\."),
         ("separate_vocabularies", 7, "source", r"`encoder_pad_token_id` must .* size 7, got 7\."),
-        ("paper", 0, None, r"`vocab_size` must be at least 1, got 0\."),
+        ("paper", 0, None, r"`new_num_tokens` must be an integer of at least 1, got 0\."),
+        ("paper", True, None, r"`new_num_tokens` must be an integer .* got True\."),
+        ("paper", 45.0, None, r"`new_num_tokens` must be an integer .* got 45\.0\."),
+        ("paper", "45", None, r"`new_num_tokens` must be an integer .* got '45'\."),
+        ("two_tables", None, "both", r"`side` must be source or target, got 'both'\."),
     ],
 )
 def test_what_would_leave_a_broken_model_is_refused_before_any_change(
-    variant: str, rows: int, side: str | None, message: str
+    variant: str, rows: Any, side: str | None, message: str
 ) -> None:
     model = tiny_model(**VARIANTS[variant])
     before, sizes = logits(model), (model.config.vocab_size, model.config.encoder_vocab_size)
@@ -206,6 +212,116 @@ def test_what_would_leave_a_broken_model_is_refused_before_any_change(
         model.resize_token_embeddings(rows, side=side)
     assert torch.equal(logits(model), before)
     assert (model.config.vocab_size, model.config.encoder_vocab_size) == sizes
+
+
+def state(model: Any) -> dict[str, Any]:
+    """All that a resizing may change: weights, sizes and which weights are one."""
+    parameters = dict(model.named_parameters(remove_duplicate=False))
+    config = model.config
+    stacks = (model.model.encoder, model.model.decoder)
+    return {
+        "weights": {name: weight.tolist() for name, weight in parameters.items()},
+        "owners": {name: id(weight) for name, weight in parameters.items()},
+        "tables": [(s.embed_tokens.num_embeddings, s.embed_tokens.padding_idx) for s in stacks],
+        "output": getattr(model.lm_head, "out_features", None),
+        "sizes": (config.vocab_size, config.encoder_vocab_size),
+    }
+
+
+@pytest.mark.parametrize("multiple", [True, 0, -8, 8.0, "8"])
+def test_what_is_no_multiple_is_refused(multiple: Any) -> None:
+    model = tiny_model()
+    with pytest.raises(ValueError, match=r"`pad_to_multiple_of` must be an integer of at least 1"):
+        model.resize_token_embeddings(45, pad_to_multiple_of=multiple)
+    assert model.config.vocab_size == len(model.lm_head.weight) == 40
+
+
+def test_any_kind_of_integer_is_a_number_of_entries(tmp_path: Path) -> None:
+    """And the configuration is written as with Python's."""
+    model = tiny_model()
+    model.resize_token_embeddings(np.int64(43), pad_to_multiple_of=np.int32(5))
+    model.save_pretrained(tmp_path)
+    assert VaswaniForConditionalGeneration.from_pretrained(tmp_path).config.vocab_size == 45
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("eos_token_id", [2, 30]),
+        ("eos_token_id", 30),
+        ("pad_token_id", 30),
+        ("bos_token_id", 30),
+        ("decoder_start_token_id", 30),
+    ],
+)
+def test_tokens_of_the_search_stay_within_the_target_vocabulary(name: str, value: Any) -> None:
+    model = tiny_model(**VARIANTS["two_tables"])
+    setattr(model.generation_config, name, value)
+    before = state(model)
+    with pytest.raises(ValueError, match=rf"`generation_config\.{name}` must .* 30, got 30\."):
+        model.resize_token_embeddings(30, side="target")
+    assert state(model) == before
+    model.resize_token_embeddings(30, side="source")
+    model.resize_token_embeddings(31, side="target")
+    assert (model.config.vocab_size, model.config.encoder_vocab_size) == (31, 30)
+
+
+@pytest.mark.parametrize("module", ["lm_head", "embed_tokens"])
+def test_adapters_come_after_a_resizing(module: str) -> None:
+    model = tiny_model(**VARIANTS["no_ties"])
+    adapted = get_peft_model(model, LoraConfig(target_modules=[module]))
+    before = {name: weight.clone() for name, weight in adapted.named_parameters()}
+    with pytest.raises(ValueError, match=rf"`resize_token_embeddings` must .*{module}`\. Resize"):
+        model.resize_token_embeddings(45)
+    for name, weight in adapted.named_parameters():
+        assert torch.equal(weight, before[name])
+    assert model.config.vocab_size == 40
+
+
+def test_quantization_comes_after_a_resizing() -> None:
+    kinds = {torch.nn.Linear}
+    model = torch.ao.quantization.quantize_dynamic(tiny_model(**VARIANTS["no_ties"]), kinds)
+    before = logits(model)
+    with pytest.raises(ValueError, match=r"`resize_token_embeddings` must .* as `lm_head`\."):
+        model.resize_token_embeddings(45)
+    assert torch.equal(logits(model), before)
+    assert model.config.vocab_size == model.model.encoder.embed_tokens.num_embeddings == 40
+
+
+def test_weights_that_are_not_in_memory_are_refused() -> None:
+    with torch.device("meta"):
+        model = VaswaniForConditionalGeneration(tiny_model().config)
+    with pytest.raises(ValueError, match=r"`resize_token_embeddings` must .* on meta as `model\."):
+        model.resize_token_embeddings(45)
+    assert model.config.vocab_size == len(model.lm_head.weight) == 40
+
+
+@pytest.mark.parametrize("variant", ["paper", "two_tables", "no_ties"])
+def test_too_little_memory_changes_nothing(variant: str) -> None:
+    model = tiny_model(output_bias=True, **VARIANTS[variant])
+    before = state(model)
+    with pytest.raises(RuntimeError, match="memory"):
+        model.resize_token_embeddings(10**15)
+    assert state(model) == before
+
+
+@pytest.mark.parametrize("variant", ["paper", "two_tables", "no_ties"])
+@pytest.mark.parametrize("method", ["_get_resized_embeddings", "tie_weights"])
+def test_a_failure_half_way_changes_nothing(
+    variant: str, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first table has its new rows when the memory is gone."""
+    model = tiny_model(output_bias=True, **VARIANTS[variant])
+    before, real = state(model), getattr(model, method)
+
+    def failing(*args: Any, **kwargs: Any) -> None:
+        real(*args, **kwargs)
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(model, method, failing)
+    with pytest.raises(torch.OutOfMemoryError):
+        model.resize_token_embeddings(25)
+    assert state(model) == before
 
 
 @pytest.mark.parametrize("variant", ["paper", "two_tables", "no_ties"])

@@ -11,6 +11,7 @@ A hypothesis is *open* while it can be continued and *finished* with its end tok
 A step continues every open hypothesis by every token and ranks these candidates by log P. Of the
 first K, those that end are finished; of all, the first K that do not end are the next open ones.
 What reaches the limit is finished as it stands and competes by its score like any other.
+A score that is not a number, as broken weights give, counts as minus infinity.
 
 Nothing here depends on the other sentences of the batch.
 
@@ -190,10 +191,12 @@ class BeamSearch:
         beams = self.settings.num_beams
         scores = log_probs.reshape(-1, beams, vocabulary) + self.open.scores[..., None]
         scores = scores.flatten(1)  # (B, K * W)
+        # What is no number would rank first, and stay there.
+        scores = scores.masked_fill(scores.isnan(), _NEVER)
         count = min(self.settings.num_candidates, scores.size(1))
         if self.settings.sample:
-            # A sentence without open hypotheses has no distribution to draw from.
-            over = self.open.scores[:, :1] == _NEVER
+            # A sentence that cannot be continued has no distribution to draw from.
+            over = scores.amax(dim=-1, keepdim=True) == _NEVER
             drawn = scores.masked_fill(over, 0.0).softmax(dim=-1).multinomial(count)
             scores, order = scores.gather(1, drawn).sort(dim=-1, descending=True)
             chosen = drawn.gather(1, order)
@@ -243,8 +246,9 @@ class BeamSearch:
         else:
             within_reach = likeliest / settings.penalty(self.generated)
             worst = self.finished.scores[:, -1]
-        # `worst` is minus infinity until there are as many.
-        return within_reach <= worst
+        # `worst` is minus infinity until there are as many. An infinite penalty makes what is
+        # within reach of no open hypothesis no number, and no number is above another.
+        return ~(within_reach > worst)
 
     def drop_done(self) -> Tensor | None:
         """Lets the sentences that are done leave, so that no more work is spent on them.

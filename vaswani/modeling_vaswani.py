@@ -212,7 +212,7 @@ class VaswaniMultiHeadAttention(nn.Module):
             scaling=self.scaling,
             **kwargs,
         )
-        context = context.reshape(*hidden_states.shape[:-1], -1)  # (B, T, H * Dv)
+        context = context.flatten(-2)  # (B, T, H * Dv)
         return self.out_proj(context), weights
 
     def _keys_and_values(
