@@ -27,7 +27,7 @@ from vaswani.errors import InputError
 from vaswani.generation_vaswani import check_search_settings
 from vaswani.hub_download import local_folder
 from vaswani.modeling_vaswani import VaswaniForConditionalGeneration
-from vaswani.tokenization_vaswani import target_side
+from vaswani.tokenization_vaswani import check_entries
 from vaswani.weight_files_vaswani import refuse_pickles
 
 _WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
@@ -165,17 +165,10 @@ def check_rows(
     Raises:
         InputError: with both numbers.
     """
-    for side, owner, rows in (
-        ("source", tokenizer, config.source_vocab_size),
-        ("target", target_side(tokenizer), config.vocab_size),
-    ):
-        entries = max(owner.get_vocab().values()) + 1
-        if entries > rows:
-            raise InputError(
-                f"{name} must have at most as many entries as the model's "
-                f"{side} table, got {entries} and {rows}. Use the tokenizer that the model was "
-                "trained with, or call `model.resize_token_embeddings` and train on."
-            )
+    try:
+        check_entries(config, tokenizer, name)
+    except ValueError as error:
+        raise InputError(str(error)) from error
 
 
 def _check_search(path: Path) -> None:
