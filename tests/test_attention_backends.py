@@ -141,7 +141,9 @@ def test_rows_without_a_real_token_are_finite(attention: str, dtype: torch.dtype
     torch.testing.assert_close(got[0], expected[0], atol=0.0, rtol=0.0)
 
 
-@pytest.mark.parametrize("attention", ["eager", *(name for name in OTHERS if name != "flex_attention")])
+@pytest.mark.parametrize(
+    "attention", ["eager", *(name for name in OTHERS if name != "flex_attention")]
+)
 def test_gradients_are_those_of_eager_attention_and_finite(attention: str) -> None:
     """torch has no backward pass of flex attention on a CPU, so that one is left out."""
     found = []
