@@ -31,6 +31,9 @@ from vaswani.tokenization_vaswani import check_entries
 from vaswani.weight_files_vaswani import refuse_pickles
 
 _WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
+# What transformers raises for fields of a config.json that are nonsense, or that ask for what is
+# not installed: it looks at few of them before it uses them.
+_UNUSABLE = (ValueError, TypeError, AttributeError, LookupError, ImportError)
 
 
 def open_model(
@@ -66,6 +69,10 @@ def open_model(
     except (SafetensorError, RuntimeError, OSError) as error:
         raise InputError(
             f"`model` must be a folder with intact weights, got {folder}: {_one_line(error)}"
+        ) from error
+    except _UNUSABLE as error:
+        raise InputError(
+            f"`model` must be a folder with a usable config.json, got {folder}: {_one_line(error)}"
         ) from error
     for name, stored, expected in sorted(found["mismatched_keys"]):
         raise InputError(
@@ -132,7 +139,8 @@ def _check_parts(folder: Path) -> None:
                 f"`model` must be a folder with {names[0]}, got {folder}, which has none. {remedy}"
             )
     try:
-        settings = json.loads((folder / "config.json").read_bytes())
+        # As transformers reads it: from bytes json would take a BOM and other encodings too.
+        settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except ValueError as error:
         raise InputError(f"{folder / 'config.json'} must be JSON, got: {error}.") from error
     kind = settings.get("model_type") if isinstance(settings, dict) else None
@@ -146,7 +154,7 @@ def _check_parts(folder: Path) -> None:
 def _open_config(folder: Path) -> VaswaniConfig:
     try:
         return VaswaniConfig.from_pretrained(folder)
-    except (StrictDataclassError, ValueError) as error:
+    except (StrictDataclassError, OSError, *_UNUSABLE) as error:
         raise InputError(
             f"`model` must be a folder with a valid config.json, got {folder}: {_one_line(error)}"
         ) from error
