@@ -312,7 +312,7 @@ def test_separate_vocabularies_are_decoded_by_the_target(side: str) -> None:
 def test_a_model_in_training_mode_is_put_into_evaluation_mode(
     copying_model: VaswaniForConditionalGeneration, tiny_tokenizer: VaswaniTokenizer
 ) -> None:
-    VaswaniTranslationPipeline(copying_model.train(), tiny_tokenizer)
+    VaswaniTranslationPipeline(copying_model.train(), tiny_tokenizer)(TEXTS[0])
     assert not copying_model.training
 
 

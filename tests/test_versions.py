@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 import shutil
 import tomllib
 from pathlib import Path
@@ -134,10 +135,14 @@ def test_later_format_is_refused_with_both_numbers(
         load.from_pretrained(later_format, trust_remote_code=trust)
 
 
-@pytest.mark.parametrize("value", ["1", -1, None, [1]])
+@pytest.mark.parametrize("value", [1.0, 0.0, 9.5, True, False, -1, "1", None, [1], {}])
 def test_what_is_no_format_is_refused(tiny_folder: Path, value: object) -> None:
-    with pytest.raises(ValueError, match=r"`vaswani_format` must be at most \d"):
-        AutoConfig.from_pretrained(edited(tiny_folder, vaswani_format=value))
+    rule = "`vaswani_format` must be a whole number of at least 0"
+    edited(tiny_folder, vaswani_format=value)
+    with pytest.raises(ValueError, match=rf"^{rule}, got {re.escape(repr(value))}\. Restore "):
+        AutoConfig.from_pretrained(tiny_folder)
+    with pytest.raises(InputError, match=rule):
+        open_model(tiny_folder)
 
 
 def test_later_format_is_refused_in_one_line_by_commands(

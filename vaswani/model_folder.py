@@ -27,10 +27,13 @@ from vaswani.errors import InputError
 from vaswani.generation_vaswani import check_search_settings
 from vaswani.hub_download import local_folder
 from vaswani.modeling_vaswani import VaswaniForConditionalGeneration
-from vaswani.tokenization_vaswani import target_side
+from vaswani.tokenization_vaswani import check_entries
 from vaswani.weight_files_vaswani import refuse_pickles
 
 _WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
+# What transformers raises for fields of a config.json that are nonsense, or that ask for what is
+# not installed: it looks at few of them before it uses them.
+_UNUSABLE = (ValueError, TypeError, AttributeError, LookupError, ImportError)
 
 
 def open_model(
@@ -66,6 +69,10 @@ def open_model(
     except (SafetensorError, RuntimeError, OSError) as error:
         raise InputError(
             f"`model` must be a folder with intact weights, got {folder}: {_one_line(error)}"
+        ) from error
+    except _UNUSABLE as error:
+        raise InputError(
+            f"`model` must be a folder with a usable config.json, got {folder}: {_one_line(error)}"
         ) from error
     for name, stored, expected in sorted(found["mismatched_keys"]):
         raise InputError(
@@ -132,7 +139,8 @@ def _check_parts(folder: Path) -> None:
                 f"`model` must be a folder with {names[0]}, got {folder}, which has none. {remedy}"
             )
     try:
-        settings = json.loads((folder / "config.json").read_bytes())
+        # As transformers reads it: from bytes json would take a BOM and other encodings too.
+        settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except ValueError as error:
         raise InputError(f"{folder / 'config.json'} must be JSON, got: {error}.") from error
     kind = settings.get("model_type") if isinstance(settings, dict) else None
@@ -146,7 +154,7 @@ def _check_parts(folder: Path) -> None:
 def _open_config(folder: Path) -> VaswaniConfig:
     try:
         return VaswaniConfig.from_pretrained(folder)
-    except (StrictDataclassError, ValueError) as error:
+    except (StrictDataclassError, OSError, *_UNUSABLE) as error:
         raise InputError(
             f"`model` must be a folder with a valid config.json, got {folder}: {_one_line(error)}"
         ) from error
@@ -165,17 +173,10 @@ def check_rows(
     Raises:
         InputError: with both numbers.
     """
-    for side, owner, rows in (
-        ("source", tokenizer, config.source_vocab_size),
-        ("target", target_side(tokenizer), config.vocab_size),
-    ):
-        entries = max(owner.get_vocab().values()) + 1
-        if entries > rows:
-            raise InputError(
-                f"{name} must have at most as many entries as the model's "
-                f"{side} table, got {entries} and {rows}. Use the tokenizer that the model was "
-                "trained with, or call `model.resize_token_embeddings` and train on."
-            )
+    try:
+        check_entries(config, tokenizer, name)
+    except ValueError as error:
+        raise InputError(str(error)) from error
 
 
 def _check_search(path: Path) -> None:

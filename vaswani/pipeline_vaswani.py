@@ -9,14 +9,17 @@ Shapes: B texts, S source tokens, N translations of a text, L generated tokens.
 """
 
 from collections.abc import Iterator, Sequence
+from numbers import Integral
 from types import SimpleNamespace
 from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import Pipeline
+from transformers import GenerationConfig, Pipeline
+from transformers.pipelines.pt_utils import KeyDataset
 
 from .beam_search_vaswani import LengthPenalty
+from .tokenization_vaswani import check_entries
 
 
 class VaswaniTranslationPipeline(Pipeline):
@@ -25,13 +28,15 @@ class VaswaniTranslationPipeline(Pipeline):
     Source: the pipeline "translation" of transformers 4, with its arguments and results.
 
     Args:
-        model: a `VaswaniForConditionalGeneration`. It is put into evaluation mode.
+        model: a `VaswaniForConditionalGeneration`. Each call puts it into evaluation
+            mode.
         tokenizer: the tokenizer that it was trained with.
         others: `device`, `batch_size`, `num_workers`, `assistant_model`; and every argument of a
             call, as its default.
 
     Raises:
         TypeError: if the model or the tokenizer is missing or is no such thing.
+        ValueError: if the tokenizer has more entries than the model has rows.
     """
 
     model: Any
@@ -49,12 +54,20 @@ class VaswaniTranslationPipeline(Pipeline):
             ("tokenizer", tokenizer, "decode"),
         ):
             if not hasattr(value, method):
+                # Modules and tokenizers show themselves in hundreds of lines.
+                plain = value is None or isinstance(value, str)
                 raise TypeError(
-                    f"`{name}` must be a loaded {name}, got {value!r}. "
+                    f"`{name}` must be a loaded {name}, got "
+                    f"{repr(value) if plain else type(value).__name__}. "
                     "To load a folder, call `transformers.pipeline` with `pipeline_class`."
                 )
+        if not hasattr(getattr(model, "config", None), "source_vocab_size"):
+            raise TypeError(
+                "`model` must be a VaswaniForConditionalGeneration, got "
+                f"{type(model).__name__}. Use a pipeline of transformers for other models."
+            )
+        check_entries(model.config, tokenizer)
         super().__init__(model=model, tokenizer=tokenizer, **others)
-        self.model.eval()
 
     def __call__(self, inputs: Any, **settings: Any) -> Any:  # type: ignore[override]
         """Translates `inputs`; results are in their order, and do not depend on `batch_size`.
@@ -81,32 +94,46 @@ class VaswaniTranslationPipeline(Pipeline):
             asked for where there are no more, and a blank one has one.
 
         Raises:
-            TypeError: if an input is no text.
-            ValueError: if one has more tokens than the model has learned positions.
+            TypeError: if an input is no text, or `generation_config` is none.
+            ValueError: if one has more tokens than the model has learned positions, or
+                `num_return_sequences` is no integer of at least 1.
         """
+        wanted = self._wanted(settings)
         if isinstance(inputs, Sequence) and not isinstance(inputs, str | bytes):
             # Tuples, and columns of `datasets`, which are sequences of their own.
             inputs = list(inputs)
         elif isinstance(inputs, Iterator):
             inputs = (text for text in inputs)
-        if isinstance(inputs, list) and not inputs:
+        if isinstance(inputs, list | KeyDataset) and not len(inputs):
             return []
         results = super().__call__(inputs, **settings)
-        if isinstance(inputs, list) and self._wanted(settings) == 1:
+        if isinstance(inputs, list) and wanted == 1:
             return [result for (result,) in results]
         return results
 
     def _wanted(self, settings: dict[str, Any]) -> int:
         """How many translations a call asks for."""
         search = {**self._forward_params, **self._sanitize_parameters(**settings)[1]}
-        return (
-            self._search_settings(self._prepare_generate_kwargs(search)).num_return_sequences or 1
-        )
+        config = {**self._generate_kwargs, **search}.get("generation_config")
+        if not isinstance(config, GenerationConfig | None):
+            raise TypeError(
+                "`generation_config` must be a GenerationConfig, got a value of type "
+                f"{type(config).__name__}. Make one with `GenerationConfig(...)`, or give its "
+                "settings as arguments."
+            )
+        return self._search_settings(self._prepare_generate_kwargs(search)).num_return_sequences
 
     def _search_settings(self, generate_kwargs: dict[str, Any]) -> SimpleNamespace:
         """The settings that `generate()` goes by: its arguments over those of the model."""
-        unset = dict.fromkeys(("num_beams", "num_return_sequences", "length_penalty"))
-        return SimpleNamespace(**unset | self._get_set_generation_params(generate_kwargs))
+        unset = dict.fromkeys(("num_beams", "length_penalty", "eos_token_id", "pad_token_id"))
+        found = {"num_return_sequences": 1} | self._get_set_generation_params(generate_kwargs)
+        wanted = found["num_return_sequences"]
+        if not isinstance(wanted, Integral) or isinstance(wanted, bool) or wanted < 1:
+            raise ValueError(
+                f"`num_return_sequences` must be an integer of at least 1, got {wanted!r}. "
+                "Leave it out for one translation a text."
+            )
+        return SimpleNamespace(**unset | found)
 
     def _sanitize_parameters(
         self,
@@ -166,10 +193,11 @@ class VaswaniTranslationPipeline(Pipeline):
             `token_ids` `(B, N, L)` int64; `lengths` `(B, N)` int64, their tokens, -1 where there
             is no translation; `scores` `(B, N)`; `truncated` `(B, N)` bool.
         """
+        self.model.eval()  # whoever trains it between two calls leaves its dropout on
         filled = ~input_tensors["blank"]
         texts = len(filled)
         arguments = self._prepare_generate_kwargs(generate_kwargs, return_dict_in_generate=True)
-        wanted = self._search_settings(arguments).num_return_sequences or 1
+        wanted = self._search_settings(arguments).num_return_sequences
         lengths = torch.full((texts, wanted), -1)
         lengths[:, 0] = 0
         found = {
@@ -205,7 +233,9 @@ class VaswaniTranslationPipeline(Pipeline):
         output = self.model.generate(**sources, **arguments)
         sequences = output.sequences  # the start token, at place 0, and up to L more
         places = torch.arange(sequences.size(1), device=sequences.device)
-        ends = torch.tensor(settings.eos_token_id, device=sequences.device).flatten()
+        # Without an end token nothing ends, so every output is cut.
+        ends = [] if settings.eos_token_id is None else settings.eos_token_id
+        ends = torch.as_tensor(ends, dtype=torch.long, device=sequences.device).flatten()
         ended = torch.isin(sequences, ends) & (places > 0)
         # Behind an end, and behind the limit of its own text, a row is filled up with padding.
         unended = (places * (sequences != settings.pad_token_id)).amax(-1)

@@ -351,6 +351,30 @@ def target_side(tokenizer: Any) -> Any:
     return getattr(tokenizer, "target_tokenizer", tokenizer)
 
 
+def check_entries(config: Any, tokenizer: Any, name: str = "`tokenizer`") -> None:
+    """Refuses a tokenizer that can give ids that the model's tables have no row for.
+
+    Args:
+        config: the model's.
+        tokenizer: of one side or of both.
+        name: what to call the tokenizer in the message.
+
+    Raises:
+        ValueError: with both numbers.
+    """
+    for side, owner, rows in (
+        ("source", tokenizer, config.source_vocab_size),
+        ("target", target_side(tokenizer), config.vocab_size),
+    ):
+        entries = max(owner.get_vocab().values()) + 1
+        if entries > rows:
+            raise ValueError(
+                f"{name} must have at most as many entries as the model's "
+                f"{side} table, got {entries} and {rows}. Use the tokenizer that the model was "
+                "trained with, or call `model.resize_token_embeddings` and train on."
+            )
+
+
 def _surrogate_error(name: str, surrogate: str) -> ValueError:
     return ValueError(
         f"`{name}` must be valid Unicode, got the lone surrogate U+{ord(surrogate):04X}. "

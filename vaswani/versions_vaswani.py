@@ -48,12 +48,17 @@ def upgraded(settings: dict[str, Any]) -> dict[str, Any]:
     A folder of another version than this code's is told in a warning, once for each version.
 
     Raises:
-        ValueError: if the format is later than this code knows.
+        ValueError: if the format is no whole number, or later than this code knows.
     """
     settings = copy.deepcopy(settings)
     writer = settings.pop("vaswani_version", None)
     found = settings.pop("vaswani_format", 0)
-    if found not in range(FORMAT + 1):
+    if type(found) is not int or found < 0:  # True and 1.0 are equal to 1
+        raise ValueError(
+            f"`vaswani_format` must be a whole number of at least 0, got {found!r}. Restore the "
+            "config.json that was saved."
+        )
+    if found > FORMAT:
         raise ValueError(
             f"`vaswani_format` must be at most {FORMAT} to be read by vaswani {__version__}, got "
             f"{found!r}, written by vaswani {writer}. Upgrade the package, or load the folder with "

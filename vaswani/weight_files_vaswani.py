@@ -1,7 +1,7 @@
 """Weights come from safetensors files alone: a pickle is refused before it is opened.
 
 safetensors_settings   arguments of `from_pretrained` that leave no other way
-refuse_pickles         the weights of a folder, by their names
+refuse_pickles         the weights of a folder, by their names, and an index that leads elsewhere
 refuse_pickled_files   files that were chosen to be read, whoever chose them
 
 Departs from transformers, which falls back to pickles that torch reads with a restricted
@@ -10,7 +10,7 @@ unpickler. That runs no code either as far as is known, but it has been broken b
 
 import json
 from collections.abc import Iterable, Mapping
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import Any
 
 from transformers.utils import (
@@ -52,7 +52,10 @@ def safetensors_settings(name: object, settings: Mapping[str, Any]) -> dict[str,
 
 
 def refuse_pickles(folder: Path) -> None:
-    """Raises OSError if weights in the folder are in pickles, and none beside them are safe."""
+    """Raises OSError if weights in the folder are in pickles, and none beside them are safe.
+
+    So does an index of weights that is damaged, or that names files outside of the folder.
+    """
     files = sorted(path for path in folder.iterdir() if path.is_file())
     index = folder / SAFE_WEIGHTS_INDEX_NAME
     if index.is_file():
@@ -75,12 +78,32 @@ def refuse_pickled_files(paths: Iterable[Any]) -> None:
 
 
 def _shards(index: Path) -> list[Path]:
-    """The files that an index of weights names; none where it is damaged."""
+    """The files that an index of weights names, all of them beside it."""
+    remedy = "Save or fetch the folder again."
     try:
-        places = json.loads(index.read_bytes())["weight_map"].values()
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return []
-    return [index.parent / str(place) for place in sorted(map(str, set(places)))]
+        content = json.loads(index.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise OSError(
+            f"the index of weights must be JSON, got {index}: {error}. {remedy}"
+        ) from error
+    parts = content if isinstance(content, dict) else {}
+    places = parts.get("weight_map")
+    if not (isinstance(places, dict) and places and isinstance(parts.get("metadata"), dict)):
+        raise OSError(
+            "the index of weights must hold the objects `metadata` and `weight_map`, with at least "
+            f"one weight, got {index}, which does not. {remedy}"
+        )
+    for weight, place in places.items():
+        if (
+            not isinstance(place, str)
+            or place in ("", "..")
+            or PureWindowsPath(place).name != place
+        ):
+            raise OSError(
+                "the index of weights must name files beside it, got "
+                f"{index} with {place!r:.80} for {weight!r:.80}. {remedy}"
+            )
+    return [index.parent / place for place in sorted(set(places.values()))]
 
 
 __all__ = ["refuse_pickled_files", "refuse_pickles", "safetensors_settings"]
