@@ -69,7 +69,9 @@ def test_empty_column_of_a_data_set_gives_nothing(translate: VaswaniTranslationP
 
 
 @pytest.mark.parametrize("wanted", [0, -1, 2.0, 1.5, "2", True, None])
-@pytest.mark.parametrize("inputs", [TEXT, " ", [TEXT], iter([TEXT])], ids=repr)
+@pytest.mark.parametrize(
+    "inputs", [TEXT, " ", [TEXT], iter([TEXT])], ids=["text", "blank", "list", "iterator"]
+)
 def test_number_of_translations_must_be_a_positive_integer(
     translate: VaswaniTranslationPipeline, wanted: object, inputs: Any
 ) -> None:
