@@ -234,7 +234,12 @@ def _kill_and_go_on(tmp_path, folder, when: float, how: int) -> None:
     assert main(words) == 0
     whole = (tmp_path / "out.txt").read_bytes()
     (tmp_path / "out.txt").unlink()
-    process = subprocess.Popen([sys.executable, "-m", "vaswani", *words], stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "vaswani", *words],
+        stderr=subprocess.DEVNULL,
+        # A shell lets jobs in the background ignore it, and so do their children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
     journal = tmp_path / JOURNAL
     while process.poll() is None:
         if journal.exists() and journal.read_bytes().count(b"\n") > when:
