@@ -1,6 +1,7 @@
 """Stand-ins for a saved model folder and its card, and the client turned to a server of ours."""
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -82,3 +83,16 @@ def client_of(server: HubServer, cache: Path, token: str | None = TOKEN) -> Iter
         if token is not None:
             patch.setenv("HF_TOKEN", token)
         yield
+
+
+def environment_of(server: HubServer, home: Path) -> dict[str, str]:
+    """The environment of another interpreter, whose client has nothing but it to go by."""
+    return {
+        **os.environ,
+        "HF_ENDPOINT": server.url,
+        "HF_TOKEN": TOKEN,
+        "HF_HOME": str(home),
+        "HF_HUB_DISABLE_XET": "1",
+        "HF_HUB_OFFLINE": "0",
+        "PYTHONPATH": str(Path(__file__).resolve().parent.parent),
+    }

@@ -6,7 +6,6 @@ leave out is Xet, which the server does not speak.
 """
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -16,14 +15,13 @@ from typing import Any
 
 import pytest
 import torch
-from hub_material import client_of, write_ready_card
-from hub_server import TOKEN, HubServer, hub
+from hub_material import client_of, environment_of, write_ready_card
+from hub_server import HubServer, hub
 from safetensors.torch import load_file
 
 from vaswani import VaswaniConfig, VaswaniForConditionalGeneration, VaswaniTokenizer
 from vaswani.model_folder import open_model, open_tokenizer
 
-PROJECT = Path(__file__).resolve().parent.parent
 SOURCE = "The baker sees the child."
 
 WITH_PACKAGE = """
@@ -121,15 +119,7 @@ def run(
     result = subprocess.run(
         [sys.executable, *(["-I"] if isolated else []), "-c", code, *words],
         cwd=work,
-        env={
-            **os.environ,
-            "HF_ENDPOINT": server.url,
-            "HF_TOKEN": TOKEN,
-            "HF_HOME": str(work / "home"),
-            "HF_HUB_DISABLE_XET": "1",
-            "HF_HUB_OFFLINE": "0",
-            "PYTHONPATH": str(PROJECT),
-        },
+        env=environment_of(server, work / "home"),
         capture_output=True,
         text=True,
         timeout=300,

@@ -3,17 +3,15 @@
 In an interpreter of its own, whose client knows the server on loopback by HF_ENDPOINT.
 """
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
-from hub_server import TOKEN, hub
+from hub_material import environment_of
+from hub_server import hub
 from safetensors.torch import load_file
-
-PROJECT = Path(__file__).resolve().parent.parent
 
 TRAIN = """
 import sys
@@ -50,15 +48,7 @@ def test_trainer_pushes_a_model_that_loads(folder: Path, tmp_path: Path) -> None
         result = subprocess.run(
             [sys.executable, "-c", TRAIN, str(folder), str(tmp_path / "out")],
             cwd=tmp_path,
-            env={
-                **os.environ,
-                "HF_ENDPOINT": server.url,
-                "HF_TOKEN": TOKEN,
-                "HF_HOME": str(tmp_path / "home"),
-                "HF_HUB_DISABLE_XET": "1",
-                "HF_HUB_OFFLINE": "0",
-                "PYTHONPATH": str(PROJECT),
-            },
+            env=environment_of(server, tmp_path / "home"),
             capture_output=True,
             text=True,
             timeout=300,

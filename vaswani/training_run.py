@@ -143,10 +143,8 @@ def run_training(
         say(_AFTER_INTERRUPTION.format(output))
         raise TrainingInterrupted(output)
     trainer.paper_bleu = data_arguments.target if args.paper_bleu else None
-    evaluation = _final_evaluation(trainer, validation, say) if validation is not None else None
-    write_results(output, args, facts, evaluation)
-    test = _measured_test(trainer, corpus.test, data_arguments.max_tokens, say)
-    write_results(output, args, facts, evaluation, test)
+    write = partial(write_results, output, args, facts)
+    _measure(trainer, validation, corpus.test, data_arguments.max_tokens, write, say)
     say(f"Done in {lasting(time.monotonic() - started)}.")
     return output
 
@@ -280,6 +278,24 @@ def _report(
     ):
         if line:
             say(line)
+
+
+def _measure(
+    trainer: VaswaniTrainer,
+    validation: TokenizedPairs | None,
+    texts: Pairs | None,
+    max_tokens: int,
+    write: Any,
+    say: Any,
+) -> None:
+    """Measures the finished model, and writes each result before the next is measured."""
+    evaluation = None
+    if validation is not None:
+        evaluation = _final_evaluation(trainer, validation, say)
+        write(evaluation)
+    test = _measured_test(trainer, texts, max_tokens, say)
+    if test is not None:
+        write(evaluation, test)
 
 
 def _measured_test(
