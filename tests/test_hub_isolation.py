@@ -15,7 +15,7 @@ def test_saved_folder_loads_alone_and_a_broken_one_does_not(folder: Path) -> Non
     settings["model"]["vocab"]["a_token_without_a_row"] = 9_999
     (folder / "tokenizer.json").write_text(json.dumps(settings), encoding="utf-8")
     (problem,) = loading_problems(folder)
-    assert "the source tokenizer has 10000 entries, the model " in problem
+    assert "as many entries as the model's source table, got 10000 and " in problem
     (folder / "tokenizer.json").write_text(kept, encoding="utf-8")
     code = folder / "loss_vaswani.py"
     # What no reading of the code can tell: the name is put together when it runs.

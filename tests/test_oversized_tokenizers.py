@@ -60,7 +60,7 @@ def test_the_translator_opens_no_such_folder(model_folder: Path) -> None:
 
 
 def test_the_trainer_refuses_it(tokenizer: VaswaniTokenizer, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=rf"`tokenizer` .* `vocab_size` .* 45 and 40\.{REMEDY}"):
+    with pytest.raises(InputError, match=rf"`tokenizer` .* source table, got 45 and 40\.{REMEDY}"):
         trainer(tiny_model(), tokenizer, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
@@ -74,7 +74,7 @@ def test_each_side_is_held_against_its_own_table(side: str, tmp_path: Path) -> N
     model = tiny_model(**settings)
     with pytest.raises(InputError, match=rf"{side} table, got 45 and 40\."):
         Translator(model, paired)
-    with pytest.raises(InputError, match=rf"{side} side, .* got 45 and 40\."):
+    with pytest.raises(InputError, match=rf"{side} table, got 45 and 40\."):
         trainer(model, paired, tmp_path / "run")
     model.resize_token_embeddings(45, side=side)
     Translator(model, paired)

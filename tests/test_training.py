@@ -280,7 +280,9 @@ def test_saved_config_keeps_the_cache_on(tmp_path: Path) -> None:
 
 def test_tokenizer_larger_than_the_model_is_refused_with_both_numbers(tmp_path: Path) -> None:
     entries = len(tokenizer())
-    with pytest.raises(InputError, match=f"at most `vocab_size` entries, got {entries} and 40"):
+    with pytest.raises(
+        InputError, match=f"entries as the model's source table, got {entries} and 40"
+    ):
         trainer(tmp_path, model=tiny_model(vocab_size=40))
 
 

@@ -202,10 +202,10 @@ def test_two_sizes_of_an_update_are_refused() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"encoder_vocab_size": 280}, r"source side, must .* `encoder_vocab_size` .* 280\."),
+        ({"encoder_vocab_size": 280}, r"model's source table, got \d+ and 280\."),
         (
             {"vocab_size": 10},
-            r"target side, must have at most `vocab_size` entries, got 11 and 10\.",
+            r"`tokenizer` must have .* entries as the model's target table, got 11 and 10\.",
         ),
         ({"encoder_pad_token_id": 3}, r"source side, must have the padding id .* got 0 and 3\."),
         ({"pad_token_id": 0}, rf"target side, must have the padding .* got {TARGET_PAD} and 0\."),

@@ -19,17 +19,11 @@ class Refuse(importlib.abc.MetaPathFinder):
 
 sys.meta_path.insert(0, Refuse())
 from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer
+from transformers.dynamic_module_utils import get_class_from_dynamic_module
 
 folder, trust = sys.argv[1], {"trust_remote_code": True}
 config = AutoConfig.from_pretrained(folder, **trust)
 tokenizer = AutoTokenizer.from_pretrained(folder, **trust)
-for side, own, rows in (
-    ("source", tokenizer, config.source_vocab_size),
-    ("target", getattr(tokenizer, "target_tokenizer", tokenizer), config.vocab_size),
-):
-    entries = max(own.get_vocab().values()) + 1
-    if entries > rows:
-        raise ValueError(f"the {side} tokenizer has {entries} entries, the model {rows} rows")
 AutoModel.from_pretrained(folder, **trust)
 model, report = AutoModelForSeq2SeqLM.from_pretrained(folder, output_loading_info=True, **trust)
 if report["missing_keys"]:
@@ -40,6 +34,9 @@ found = model.eval().generate(**batch, num_beams=1, length_penalty=1.0, early_st
 if found.shape[0] != 1 or found.shape[1] < 2:
     raise ValueError("nothing was generated")
 tokenizer.batch_decode(found)
+for entry in (getattr(config, "custom_pipelines", None) or {}).values():
+    kind = get_class_from_dynamic_module(entry["impl"], folder)
+    kind(model=model, tokenizer=tokenizer)("a", max_new_tokens=4)
 """
 _SECONDS = 1800
 
@@ -47,8 +44,8 @@ _SECONDS = 1800
 def loading_problems(folder: Path) -> list[str]:
     """Why the folder does not load alone, in a line; empty if it does.
 
-    All four Auto classes load it with its own code, offline, and it generates a few tokens. That
-    code runs: check folders only that you trust.
+    All four Auto classes load it with its own code, offline, it generates a few tokens, and its
+    pipeline translates. That code runs: check folders only that you trust.
     """
     with tempfile.TemporaryDirectory(prefix="vaswani-trial-") as work:
         environment = {

@@ -16,7 +16,7 @@ from transformers import PreTrainedTokenizerBase, TrainerCallback
 from vaswani.corpus_store import PairBlocks
 from vaswani.errors import InputError
 from vaswani.run_settings import ModelArguments
-from vaswani.tokenization_vaswani import VaswaniTokenizer, target_side
+from vaswani.tokenization_vaswani import VaswaniTokenizer, check_entries, target_side
 from vaswani.vocabulary import train_tokenizer, train_tokenizer_pair
 
 # Merges that occur often enough to be learnt; the paper's 37,000 fit millions of pairs.
@@ -100,18 +100,10 @@ def check_tokenizer_fits(tokenizer: PreTrainedTokenizerBase, config: Any) -> Non
     """
     target = target_side(tokenizer)
     separate = target is not tokenizer
-    for side, owner, field in (
-        ("source", tokenizer, "source_vocab_size"),
-        ("target", target, "vocab_size"),
-    ):
-        if len(owner) > getattr(config, field):
-            which = f"`tokenizer`, {side} side," if separate else "`tokenizer`"
-            name = "encoder_vocab_size" if separate and side == "source" else "vocab_size"
-            raise InputError(
-                f"{which} must have at most `{name}` entries, got {len(owner)} "
-                f"and {getattr(config, field)}. Use the tokenizer that the model was trained with, "
-                "or give the model more rows with `resize_token_embeddings`."
-            )
+    try:
+        check_entries(config, tokenizer)
+    except ValueError as error:
+        raise InputError(str(error)) from error
     if not separate:
         return
     if config.share_encoder_decoder_embeddings:
