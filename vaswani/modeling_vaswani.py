@@ -3,7 +3,7 @@
 Read it from top to bottom; each class cites its section. The loss of section 5.4 is in
 `loss_vaswani.py`, the search of section 6.1 in `generation_vaswani.py`. Other choices than the
 paper's are in `attention_scores_vaswani.py` and `positions_vaswani.py`, masks of padding in
-`masks_vaswani.py`, initial weights and saving in `pretrained_vaswani.py`, tables that change their
+`masks_vaswani.py`, training without padding in `packing_vaswani.py`, initial weights and saving in `pretrained_vaswani.py`, tables that change their
 size in `embedding_tables_vaswani.py`.
 
     shift_right                                   3.1
@@ -52,6 +52,7 @@ from .embedding_tables_vaswani import VaswaniTwoSidedModel
 from .generation_vaswani import VaswaniGenerationMixin, paper_generation_config
 from .loss_vaswani import IGNORED, translation_loss
 from .masks_vaswani import source_mask
+from .packing_vaswani import PACKED, BatchPacking, SidePacking, batch_packing
 from .positions_vaswani import VaswaniLearnedPositions, check_positions
 from .pretrained_vaswani import VaswaniPreTrainedModel
 
@@ -411,6 +412,7 @@ class VaswaniStack(VaswaniPreTrainedModel):
         inputs_embeds: Tensor | None,
         attention_mask: Tensor | None,
         cached_tokens: int | Tensor = 0,
+        packing: SidePacking | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Returns the embeddings `(B, T, D)` alone, and with positions and dropout on.
 
@@ -423,12 +425,17 @@ class VaswaniStack(VaswaniPreTrainedModel):
                 f"Exactly one of `{side}input_ids` and `{side}inputs_embeds` must be given, "
                 f"got {'neither' if input_ids is None else 'both'}."
             )
+        if packing is not None:
+            input_ids = None if input_ids is None else packing.pack(input_ids)  # (1, N)
+            inputs_embeds = None if inputs_embeds is None else packing.pack(inputs_embeds)
         if inputs_embeds is None:
             inputs_embeds = self.embed_tokens(input_ids)
         inputs_embeds = inputs_embeds * math.sqrt(self.config.d_model)
         length, real = inputs_embeds.size(1), None
         positions = torch.arange(length, device=inputs_embeds.device) + cached_tokens  # (T,)
-        if attention_mask is not None and attention_mask.dim() == 2:
+        if packing is not None:
+            positions = packing.positions  # (1, N)
+        elif attention_mask is not None and attention_mask.dim() == 2:
             real = attention_mask[:, -length:]
             positions = (attention_mask.long().cumsum(-1)[:, -length:] - 1).clamp(min=0)  # (B, T)
         limit = self.config.position_limit
@@ -465,6 +472,7 @@ class VaswaniEncoder(VaswaniStack):
         attention_mask: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
         source_lengths: Tensor | None = None,
+        packing: BatchPacking | None = None,
         **kwargs: Any,
     ) -> BaseModelOutput:
         """Encodes a batch of sources.
@@ -474,6 +482,7 @@ class VaswaniEncoder(VaswaniStack):
             attention_mask: `(B, S)`, 1 for real tokens; `None` masks padding by its id.
             source_lengths: `(B,)` int64 in place of the mask: so many tokens are real.
             inputs_embeds: `(B, S, D)` in place of `input_ids`, as the table gives them.
+            packing: computes the layers on `(1, N, D)`, the N real tokens of the batch.
 
         Returns:
             `last_hidden_state` `(B, S, D)`; on request `attentions`, `(B, H, S, S)` per layer.
@@ -481,13 +490,21 @@ class VaswaniEncoder(VaswaniStack):
         source = inputs_embeds if input_ids is None else input_ids
         attention_mask = source_mask(self.config, source, attention_mask, source_lengths)
         settings = self._mask_settings(kwargs)
-        embedded, hidden_states = self._embed(input_ids, inputs_embeds, attention_mask)
-        mask = create_bidirectional_mask(
-            config=settings, inputs_embeds=embedded, attention_mask=attention_mask
+        side = None if packing is None else packing.source
+        embedded, hidden_states = self._embed(
+            input_ids, inputs_embeds, attention_mask, packing=side
         )
+        mask: Any
+        if packing is None:
+            mask = create_bidirectional_mask(
+                config=settings, inputs_embeds=embedded, attention_mask=attention_mask
+            )
+        else:
+            mask, kwargs["attention_implementation"] = packing.source_attention, PACKED
         for layer in self.layers:
             hidden_states = layer(hidden_states, mask, **kwargs)
-        return BaseModelOutput(last_hidden_state=self.layer_norm(hidden_states))
+        hidden_states = self.layer_norm(hidden_states)
+        return BaseModelOutput(hidden_states if side is None else side.unpack(hidden_states))
 
 
 class VaswaniDecoder(VaswaniStack):
@@ -524,6 +541,7 @@ class VaswaniDecoder(VaswaniStack):
         cache: Cache | None = None,
         inputs_embeds: Tensor | None = None,
         use_cache: bool | None = None,
+        packing: BatchPacking | None = None,
         **kwargs: Any,
     ) -> BaseModelOutputWithPastAndCrossAttentions:
         """Decodes a batch of target beginnings; no position sees a later one (section 3.2.3).
@@ -538,6 +556,7 @@ class VaswaniDecoder(VaswaniStack):
             cache: keys and values of earlier calls.
             inputs_embeds: `(B, T, D)` in place of `input_ids`, as the table gives them.
             use_cache: whether to fill and return a cache.
+            packing: computes the layers on `(1, N, D)`, as in the encoder; without a cache.
 
         Returns:
             `last_hidden_state` `(B, T, D)` and `cache`; on request `attentions`
@@ -549,21 +568,29 @@ class VaswaniDecoder(VaswaniStack):
             cache = EncoderDecoderCache(own_cache, DynamicCache(config=self.config))
         cached_tokens = cache.get_seq_length() if cache is not None else 0
         settings = self._mask_settings(kwargs)
+        side = None if packing is None else packing.target
         embedded, hidden_states = self._embed(
-            input_ids, inputs_embeds, attention_mask, cached_tokens
+            input_ids, inputs_embeds, attention_mask, cached_tokens, side
         )
-        mask = create_causal_mask(
-            config=settings,
-            inputs_embeds=embedded,
-            attention_mask=attention_mask,
-            cache=None if cache is None else cache.self_attention_cache,
-        )
-        encoder_mask = create_bidirectional_mask(
-            config=settings,
-            inputs_embeds=embedded,
-            attention_mask=encoder_attention_mask,
-            encoder_hidden_states=encoder_hidden_states,
-        )
+        mask: Any
+        encoder_mask: Any
+        if packing is None:
+            mask = create_causal_mask(
+                config=settings,
+                inputs_embeds=embedded,
+                attention_mask=attention_mask,
+                cache=None if cache is None else cache.self_attention_cache,
+            )
+            encoder_mask = create_bidirectional_mask(
+                config=settings,
+                inputs_embeds=embedded,
+                attention_mask=encoder_attention_mask,
+                encoder_hidden_states=encoder_hidden_states,
+            )
+        else:
+            mask, encoder_mask = packing.target_attention, packing.cross_attention
+            kwargs["attention_implementation"] = PACKED
+            encoder_hidden_states = packing.source.pack(encoder_hidden_states)
         for layer in self.layers:
             hidden_states = layer(
                 hidden_states,
@@ -574,8 +601,9 @@ class VaswaniDecoder(VaswaniStack):
                 cache=cache,
                 **kwargs,
             )
+        hidden_states = self.layer_norm(hidden_states)
         return BaseModelOutputWithPastAndCrossAttentions(
-            last_hidden_state=self.layer_norm(hidden_states), cache=cache
+            hidden_states if side is None else side.unpack(hidden_states), cache
         )
 
 
@@ -608,6 +636,7 @@ class VaswaniModel(VaswaniTwoSidedModel):
         decoder_inputs_embeds: Tensor | None = None,
         use_cache: bool | None = None,
         source_lengths: Tensor | None = None,
+        labels: Tensor | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> Seq2SeqModelOutput:
         """Encodes sources and decodes target beginnings.
@@ -619,7 +648,10 @@ class VaswaniModel(VaswaniTwoSidedModel):
                 `VaswaniDecoder`.
             encoder_outputs: what the encoder returned for the same sources, to spare the work.
             cache: keys and values of earlier calls.
-            use_cache: whether to return a cache; `None` means as configured.
+            use_cache: whether to return a cache; `None` means as configured, and with labels in
+                training mode not.
+            labels: `(B, T)` int64 that the outputs will be compared with. Training may then leave
+                out padding, and what follows a row's last label: outputs there are 0.
 
         Returns:
             `last_hidden_state` `(B, T, D)` and what encoder and decoder return.
@@ -627,11 +659,24 @@ class VaswaniModel(VaswaniTwoSidedModel):
         known = (input_ids, inputs_embeds, None if encoder_outputs is None else encoder_outputs[0])
         source = next((tensor for tensor in known if tensor is not None), None)
         attention_mask = source_mask(self.config, source, attention_mask, source_lengths)
+        if self.training and labels is not None and use_cache is None:
+            use_cache = False
+        packing = batch_packing(
+            self,
+            attention_mask,
+            labels,
+            decoder_attention_mask=decoder_attention_mask,
+            encoder_outputs=encoder_outputs,
+            cache=cache,
+            use_cache=use_cache,
+            **kwargs,
+        )
         if encoder_outputs is None:
             encoded: BaseModelOutput = self.encoder(
                 input_ids=input_ids,
                 attention_mask=attention_mask,
                 inputs_embeds=inputs_embeds,
+                packing=packing,
                 **kwargs,
             )
         elif isinstance(encoder_outputs, BaseModelOutput):
@@ -646,6 +691,7 @@ class VaswaniModel(VaswaniTwoSidedModel):
             cache=cache,
             inputs_embeds=decoder_inputs_embeds,
             use_cache=use_cache,
+            packing=packing,
             **kwargs,
         )
         return Seq2SeqModelOutput(
@@ -737,6 +783,7 @@ class VaswaniForConditionalGeneration(VaswaniTwoSidedModel, VaswaniGenerationMix
             decoder_inputs_embeds=decoder_inputs_embeds,
             use_cache=use_cache,
             source_lengths=source_lengths,
+            labels=labels,
             **kwargs,
         )
         hidden_states = outputs.last_hidden_state
