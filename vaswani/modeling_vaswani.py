@@ -2,7 +2,8 @@
 
 Read it from top to bottom; each class cites its section. The loss of section 5.4 is in
 `loss_vaswani.py`, the search of section 6.1 in `generation_vaswani.py`. Other choices than the
-paper's are in `attention_scores_vaswani.py` and `positions_vaswani.py`, masks of padding in
+paper's are in `attention_scores_vaswani.py` and `positions_vaswani.py`, `project` in
+`products_vaswani.py` is a linear layer's own product by a quicker operator, masks of padding in
 `masks_vaswani.py`, initial weights and saving in `pretrained_vaswani.py`, tables that change their
 size in `embedding_tables_vaswani.py`.
 
@@ -54,6 +55,7 @@ from .loss_vaswani import IGNORED, translation_loss
 from .masks_vaswani import source_mask
 from .positions_vaswani import VaswaniLearnedPositions, check_positions
 from .pretrained_vaswani import VaswaniPreTrainedModel
+from .products_vaswani import project
 
 logger = logging.get_logger(__name__)
 
@@ -197,7 +199,7 @@ class VaswaniMultiHeadAttention(nn.Module):
         Returns:
             `(B, T, D)` and the weights `(B, H, T, S)`, `None` from backends that keep them.
         """
-        query = self._split(self.q_proj(hidden_states), self.d_k)  # (B, H, T, Dk)
+        query = self._split(project(self.q_proj, hidden_states), self.d_k)  # (B, H, T, Dk)
         key, value = self._keys_and_values(hidden_states, key_value_states, cache)
         attend = ALL_ATTENTION_FUNCTIONS.get_interface(
             attention_implementation or self.config._attn_implementation, eager_attention_forward
@@ -213,7 +215,7 @@ class VaswaniMultiHeadAttention(nn.Module):
             **kwargs,
         )
         context = context.flatten(-2)  # (B, T, H * Dv)
-        return self.out_proj(context), weights
+        return project(self.out_proj, context), weights
 
     def _keys_and_values(
         self,
@@ -232,8 +234,8 @@ class VaswaniMultiHeadAttention(nn.Module):
         elif cache is not None:
             own_cache = cache.self_attention_cache
         states = key_value_states if is_cross_attention else hidden_states
-        key = self._split(self.k_proj(states), self.d_k)
-        value = self._split(self.v_proj(states), self.d_v)
+        key = self._split(project(self.k_proj, states), self.d_k)
+        value = self._split(project(self.v_proj, states), self.d_v)
         if cache is not None and own_cache is not None:
             key, value = own_cache.update(key, value, self.layer_idx)
             if is_cross_attention:
@@ -260,7 +262,8 @@ class VaswaniPositionWiseFeedForward(nn.Module):
 
     def forward(self, hidden_states: Tensor) -> Tensor:
         """Returns `(B, T, D)` for `(B, T, D)`."""
-        return self.fc2(self.activation_dropout(self.activation(self.fc1(hidden_states))))
+        inner = self.activation(project(self.fc1, hidden_states))  # (B, T, F)
+        return project(self.fc2, self.activation_dropout(inner))
 
 
 class VaswaniLayer(GradientCheckpointingLayer):
@@ -743,7 +746,7 @@ class VaswaniForConditionalGeneration(VaswaniTwoSidedModel, VaswaniGenerationMix
         assert hidden_states is not None
         logits = loss = None
         if return_logits or labels is None:
-            logits = self.lm_head(hidden_states[:, -logits_to_keep:])
+            logits = project(self.lm_head, hidden_states[:, -logits_to_keep:])
         if labels is not None:
             loss = translation_loss(
                 hidden_states,
