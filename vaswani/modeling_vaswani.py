@@ -233,7 +233,7 @@ class VaswaniMultiHeadAttention(nn.Module):
                 return layer.keys, layer.values
         elif cache is not None:
             own_cache = cache.self_attention_cache
-        states = key_value_states if is_cross_attention else hidden_states
+        states = hidden_states if key_value_states is None else key_value_states
         key = self._split(project(self.k_proj, states), self.d_k)
         value = self._split(project(self.v_proj, states), self.d_v)
         if cache is not None and own_cache is not None:

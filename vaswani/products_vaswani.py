@@ -14,7 +14,7 @@ Shapes: N rows, I input features, O output features.
 """
 
 from functools import cache
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -41,7 +41,7 @@ def project(module: nn.Module, states: Tensor) -> Tensor:
     return rows.view(*states.shape[:-1], rows.size(-1))
 
 
-def is_plain_linear(module: nn.Module) -> bool:
+def is_plain_linear(module: nn.Module) -> TypeGuard[nn.Linear]:
     """Whether a module is its weight and bias: none that is wrapped, quantized, cut up or watched.
 
     An adapter is another class, a weight on several devices no plain parameter. What accelerate
