@@ -17,6 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from .products_vaswani import add_product, is_plain_linear, product, suits_onednn
+
 IGNORED = -100
 """Label that takes no part in the loss, as in torch and transformers."""
 
@@ -55,7 +57,7 @@ def translation_loss(
         num_items_in_batch = ((labels != IGNORED) & (labels != pad_token_id)).sum()
     # How many chunks there are depends on data, which a compiled graph may not.
     compiling = torch.compiler.is_compiling()
-    if logits is None and not compiling and _holds_its_weight(projection):
+    if logits is None and not compiling and is_plain_linear(projection):
         assert isinstance(projection, nn.Linear)
         total = projected_cross_entropy(
             hidden_states.flatten(0, 1),
@@ -80,17 +82,6 @@ def translation_loss(
     if isinstance(num_items_in_batch, Tensor):
         return total / num_items_in_batch.to(total.device).clamp(min=1)
     return total / max(num_items_in_batch, 1)
-
-
-def _holds_its_weight(projection: nn.Module) -> bool:
-    """Whether the projection is its weight: none that is wrapped, quantized, cut up or elsewhere.
-
-    An adapter is another class, a weight on several devices no plain parameter, and one that
-    accelerate keeps in another place comes only when the module is called.
-    """
-    if type(projection) is not nn.Linear or type(projection.weight) is not nn.Parameter:
-        return False
-    return getattr(projection, "_hf_hook", None) is None
 
 
 def smoothing_weights(
@@ -199,7 +190,8 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
             spread.masked_fill_(impossible, 0.0)
         for chunk in rows.split(CHUNK):
             hidden = hidden_states[chunk]
-            logits = functional.linear(hidden, weight, bias)
+            fast = suits_onednn(hidden, weight)
+            logits = (product if fast else functional.linear)(hidden, weight, bias)
             precise_logits = _at_least_float32(logits)
             if impossible is not None:
                 precise_logits = precise_logits.masked_fill(
@@ -213,9 +205,14 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
                 continue
             factor = gradient.to(logits.dtype)
             if hidden_gradient is not None:
-                hidden_gradient[chunk] = (factor @ weight.to(factor.dtype)).to(hidden.dtype)
+                if fast:
+                    hidden_gradient[chunk] = product(factor, weight.t())
+                else:
+                    hidden_gradient[chunk] = (factor @ weight.to(factor.dtype)).to(hidden.dtype)
             if weight_gradient is not None:
-                if weight_gradient.dtype == factor.dtype:
+                if fast:
+                    add_product(weight_gradient, factor, hidden)
+                elif weight_gradient.dtype == factor.dtype:
                     weight_gradient.addmm_(factor.t(), hidden.to(factor.dtype))
                 else:
                     weight_gradient += factor.t() @ hidden.to(factor.dtype)
@@ -247,13 +244,13 @@ def _loss_and_gradient(
 
     The target puts `right` on the label of a row and `spread`, `(W,)`, on every row.
     """
-    mass = right + spread.sum()
-    normalizer = logits.logsumexp(dim=-1)
-    score = right * logits.gather(1, labels[:, None]).squeeze(1) + logits @ spread
-    loss = (mass * normalizer - score).sum()
+    # In place: the logits are the largest tensor here, and each pass over memory counts.
+    log_probabilities = torch.log_softmax(logits, dim=-1, out=logits)
+    right_ones = log_probabilities.gather(1, labels[:, None]).sum()
+    loss = -(right * right_ones + (log_probabilities @ spread).sum())
     if not with_gradient:
         return loss, None
-    gradient = logits.sub_(normalizer[:, None]).exp_().mul_(mass).sub_(spread)
+    gradient = log_probabilities.exp_().mul_(right + spread.sum()).sub_(spread)
     gradient[torch.arange(len(labels), device=labels.device), labels] -= right
     return loss, gradient
 

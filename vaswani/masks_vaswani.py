@@ -1,9 +1,13 @@
 """Which source tokens are real: said by a mask, by lengths, or by the id of padding.
 
     source_mask                      one rule for `forward`, the encoder alone and `generate`
+    mask_settings                    which attention backend masks are made for
 
 Shapes: B batch, S source tokens, D d_model.
 """
+
+import copy
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -74,4 +78,28 @@ def _mask_of_lengths(source: Tensor, lengths: Tensor) -> Tensor:
     return (torch.arange(width, device=source.device) < lengths.to(source.device)[:, None]).long()
 
 
-__all__ = ["source_mask"]
+def mask_settings(config: Any, kwargs: dict[str, Any]) -> Any:
+    """Returns the configuration to make masks with, and sets `kwargs` up to match.
+
+    Only the plain backend returns attention weights, so it takes over when they are asked for
+    (and when `hard_attention` is switched on later).
+
+    Args:
+        config: the model's.
+        kwargs: what the layers are called with.
+    """
+    wanted = kwargs.get("output_attentions") or config.output_attentions
+    wanted = wanted or config.needs_eager_attention
+    if not wanted or config._attn_implementation == "eager":
+        return config
+    logger.warning_once(
+        f"The {config._attn_implementation} attention returns no weights; the eager one is "
+        "used for calls with `output_attentions=True` or `hard_attention`."
+    )
+    kwargs["attention_implementation"] = "eager"
+    settings = copy.copy(config)
+    settings._attn_implementation = "eager"
+    return settings
+
+
+__all__ = ["mask_settings", "source_mask"]

@@ -3,8 +3,10 @@
 Read it from top to bottom; each class cites its section. The loss of section 5.4 is in
 `loss_vaswani.py`, the search of section 6.1 in `generation_vaswani.py`. Other choices than the
 paper's are in `attention_scores_vaswani.py` and `positions_vaswani.py`, masks of padding in
-`masks_vaswani.py`, training without padding in `packing_vaswani.py`, initial weights and saving in `pretrained_vaswani.py`, tables that change their
-size in `embedding_tables_vaswani.py`.
+`masks_vaswani.py`, initial weights and saving in `pretrained_vaswani.py`, tables that change their
+size in `embedding_tables_vaswani.py`. The same numbers sooner: `project` in `products_vaswani.py`
+is a linear layer's own product by a quicker operator, `packing_vaswani.py` is training without
+padding, and `dropout_vaswani.py` draws what `nn.Dropout` does.
 
     shift_right                                   3.1
     VaswaniPositionalEncoding                     3.5
@@ -22,7 +24,6 @@ Masks from outside are 0/1 integers or booleans of shape `(B, S)` or `(B, T)`; 1
 token, may be attended to".
 """
 
-import copy
 import math
 from collections.abc import Callable
 from typing import Any, Unpack
@@ -41,22 +42,22 @@ from transformers.modeling_outputs import (
     Seq2SeqModelOutput,
 )
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
-from transformers.utils import can_return_tuple, logging
+from transformers.utils import can_return_tuple
 from transformers.utils.deprecation import deprecate_kwarg
 from transformers.utils.generic import TransformersKwargs, merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .attention_scores_vaswani import VaswaniAdditiveScore, best_key_only
 from .configuration_vaswani import VaswaniConfig
+from .dropout_vaswani import VaswaniDropout
 from .embedding_tables_vaswani import VaswaniTwoSidedModel
 from .generation_vaswani import VaswaniGenerationMixin, paper_generation_config
 from .loss_vaswani import IGNORED, translation_loss
-from .masks_vaswani import source_mask
+from .masks_vaswani import mask_settings, source_mask
 from .packing_vaswani import PACKED, BatchPacking, SidePacking, batch_packing
 from .positions_vaswani import VaswaniLearnedPositions, check_positions
 from .pretrained_vaswani import VaswaniPreTrainedModel
-
-logger = logging.get_logger(__name__)
+from .products_vaswani import project
 
 
 def shift_right(labels: Tensor, *, pad_token_id: int, decoder_start_token_id: int) -> Tensor:
@@ -198,7 +199,7 @@ class VaswaniMultiHeadAttention(nn.Module):
         Returns:
             `(B, T, D)` and the weights `(B, H, T, S)`, `None` from backends that keep them.
         """
-        query = self._split(self.q_proj(hidden_states), self.d_k)  # (B, H, T, Dk)
+        query = self._split(project(self.q_proj, hidden_states), self.d_k)  # (B, H, T, Dk)
         key, value = self._keys_and_values(hidden_states, key_value_states, cache)
         attend = ALL_ATTENTION_FUNCTIONS.get_interface(
             attention_implementation or self.config._attn_implementation, eager_attention_forward
@@ -214,7 +215,7 @@ class VaswaniMultiHeadAttention(nn.Module):
             **kwargs,
         )
         context = context.flatten(-2)  # (B, T, H * Dv)
-        return self.out_proj(context), weights
+        return project(self.out_proj, context), weights
 
     def _keys_and_values(
         self,
@@ -232,9 +233,9 @@ class VaswaniMultiHeadAttention(nn.Module):
                 return layer.keys, layer.values
         elif cache is not None:
             own_cache = cache.self_attention_cache
-        states = key_value_states if is_cross_attention else hidden_states
-        key = self._split(self.k_proj(states), self.d_k)
-        value = self._split(self.v_proj(states), self.d_v)
+        states = hidden_states if key_value_states is None else key_value_states
+        key = self._split(project(self.k_proj, states), self.d_k)
+        value = self._split(project(self.v_proj, states), self.d_v)
         if cache is not None and own_cache is not None:
             key, value = own_cache.update(key, value, self.layer_idx)
             if is_cross_attention:
@@ -257,11 +258,12 @@ class VaswaniPositionWiseFeedForward(nn.Module):
         self.fc1 = nn.Linear(config.d_model, inner_features)
         self.fc2 = nn.Linear(inner_features, config.d_model)
         self.activation = ACT2FN[config.activation_function]
-        self.activation_dropout = nn.Dropout(config.activation_dropout)
+        self.activation_dropout = VaswaniDropout(config.activation_dropout)
 
     def forward(self, hidden_states: Tensor) -> Tensor:
         """Returns `(B, T, D)` for `(B, T, D)`."""
-        return self.fc2(self.activation_dropout(self.activation(self.fc1(hidden_states))))
+        inner = self.activation(project(self.fc1, hidden_states))  # (B, T, F)
+        return project(self.fc2, self.activation_dropout(inner))
 
 
 class VaswaniLayer(GradientCheckpointingLayer):
@@ -273,7 +275,7 @@ class VaswaniLayer(GradientCheckpointingLayer):
     def __init__(self, config: VaswaniConfig) -> None:
         super().__init__()
         self.normalize_before = config.normalize_before
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = VaswaniDropout(config.dropout)
 
     def residual(
         self, hidden_states: Tensor, norm: nn.Module, sublayer: Callable[[Tensor], Tensor]
@@ -374,7 +376,7 @@ class VaswaniStack(VaswaniPreTrainedModel):
             self.embed_positions = VaswaniLearnedPositions(rows, config.d_model)
         else:
             self.embed_positions = VaswaniPositionalEncoding(config.d_model, config.position_layout)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = VaswaniDropout(config.dropout)
         self.layer_norm: nn.Module = nn.Identity()
         if config.normalize_before:
             # Else the last sum would leave the stack as it is.
@@ -385,26 +387,6 @@ class VaswaniStack(VaswaniPreTrainedModel):
         """Leaves the plans of the configuration, which name both stacks, to the whole model."""
         super().init_parallel_plans()
         self._tp_plan, self._fsdp_plan = {}, {}
-
-    def _mask_settings(self, kwargs: dict[str, Any]) -> VaswaniConfig:
-        """Returns the configuration to make masks with, and sets `kwargs` up to match.
-
-        Only the plain backend returns attention weights, so it takes over when they are asked for
-        (and when `hard_attention` is switched on later).
-        """
-        config = self.config
-        wanted = kwargs.get("output_attentions") or config.output_attentions
-        wanted = wanted or config.needs_eager_attention
-        if not wanted or config._attn_implementation == "eager":
-            return config
-        logger.warning_once(
-            f"The {config._attn_implementation} attention returns no weights; the eager one is "
-            "used for calls with `output_attentions=True` or `hard_attention`."
-        )
-        kwargs["attention_implementation"] = "eager"
-        settings = copy.copy(config)
-        settings._attn_implementation = "eager"
-        return settings
 
     def _embed(
         self,
@@ -489,7 +471,7 @@ class VaswaniEncoder(VaswaniStack):
         """
         source = inputs_embeds if input_ids is None else input_ids
         attention_mask = source_mask(self.config, source, attention_mask, source_lengths)
-        settings = self._mask_settings(kwargs)
+        settings = mask_settings(self.config, kwargs)
         side = None if packing is None else packing.source
         embedded, hidden_states = self._embed(
             input_ids, inputs_embeds, attention_mask, packing=side
@@ -567,7 +549,7 @@ class VaswaniDecoder(VaswaniStack):
             own_cache = DynamicCache(config=self.config) if cache is None else cache
             cache = EncoderDecoderCache(own_cache, DynamicCache(config=self.config))
         cached_tokens = cache.get_seq_length() if cache is not None else 0
-        settings = self._mask_settings(kwargs)
+        settings = mask_settings(self.config, kwargs)
         side = None if packing is None else packing.target
         embedded, hidden_states = self._embed(
             input_ids, inputs_embeds, attention_mask, cached_tokens, side
@@ -790,7 +772,7 @@ class VaswaniForConditionalGeneration(VaswaniTwoSidedModel, VaswaniGenerationMix
         assert hidden_states is not None
         logits = loss = None
         if return_logits or labels is None:
-            logits = self.lm_head(hidden_states[:, -logits_to_keep:])
+            logits = project(self.lm_head, hidden_states[:, -logits_to_keep:])
         if labels is not None:
             loss = translation_loss(
                 hidden_states,

@@ -59,12 +59,13 @@ def batch_packing(
         getattr(config, name, False) for name in wanted
     ):
         return None
-    d_k, d_v = config.head_sizes(config.encoder_attention_heads)
+    heads = config.encoder_attention_heads, config.decoder_attention_heads
     if (
         labels.device.type != "cpu"
         or config._attn_implementation != "sdpa"
         or config.attention_dropout
-        or (d_k, d_k) != (d_v, config.head_sizes(config.decoder_attention_heads)[1])
+        # The kernel wants one size for queries, keys and values.
+        or any(d_k != d_v for d_k, d_v in map(config.head_sizes, heads))
         or not hasattr(torch.ops.aten, "_scaled_dot_product_flash_attention_for_cpu_backward")
         or torch.compiler.is_compiling()
         or torch.jit.is_tracing()
