@@ -643,16 +643,8 @@ class VaswaniModel(VaswaniTwoSidedModel):
         attention_mask = source_mask(self.config, source, attention_mask, source_lengths)
         if self.training and labels is not None and use_cache is None:
             use_cache = False
-        packing = batch_packing(
-            self,
-            attention_mask,
-            labels,
-            decoder_attention_mask=decoder_attention_mask,
-            encoder_outputs=encoder_outputs,
-            cache=cache,
-            use_cache=use_cache,
-            **kwargs,
-        )
+        others = (decoder_attention_mask, encoder_outputs, cache, use_cache, *kwargs.values())
+        packing = batch_packing(self, attention_mask, labels, others)
         if encoder_outputs is None:
             encoded: BaseModelOutput = self.encoder(
                 input_ids=input_ids,

@@ -17,6 +17,7 @@ Shapes: B batch, T tokens of one side, N real tokens of that side, R rows of a g
 row, H heads, Dk features per head.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +36,7 @@ LIKE = 0.75
 
 
 def batch_packing(
-    model: Any, attention_mask: Tensor | None, labels: Tensor | None, **others: Any
+    model: Any, attention_mask: Tensor | None, labels: Tensor | None, others: Iterable[Any]
 ) -> "BatchPacking | None":
     """Returns how to pack a batch, or `None` where the padded batch has to be computed.
 
@@ -48,14 +49,15 @@ def batch_packing(
         attention_mask: `(B, S)`, 1 for real source tokens.
         labels: `(B, T)` int64. Real target tokens are those up to a row's last label that is
             neither -100 nor padding; those after it change no loss.
-        others: what else the model is called with: a cache, a mask of the target, encoder
-            outputs, or a request for attentions or hidden states leave the batch as it is.
+        others: what else the model is called with, but for its inputs. A cache, a mask of the
+            target, encoder outputs, or a request for attentions leave the batch as it is, and so
+            does whatever is not `None` or `False`.
     """
     config = model.config
     if not model.training or labels is None or attention_mask is None or attention_mask.dim() != 2:
         return None
     wanted = ("output_attentions", "output_hidden_states")
-    if any(value is not None and value is not False for value in others.values()) or any(
+    if any(value is not None and value is not False for value in others) or any(
         getattr(config, name, False) for name in wanted
     ):
         return None
