@@ -34,6 +34,9 @@ PACKED = "vaswani_packed"
 LIKE = 0.75
 """Least length of a group's shortest row, as a part of its longest row."""
 
+_BLIND_HOOKS = ("transformers.utils.output_capturing", "transformers.modeling_utils")
+"""Where hooks come from that ask for no shape: outputs on request, inputs that want gradients."""
+
 
 def batch_packing(
     model: Any, attention_mask: Tensor | None, labels: Tensor | None, others: Iterable[Any]
@@ -85,9 +88,9 @@ def batch_packing(
 
 
 def _is_watched(model: nn.Module) -> bool:
-    """Whether hooks on a part of `model` would see other shapes; those of transformers sleep."""
+    """Whether hooks on a part of `model` could see other shapes."""
     return any(
-        getattr(hook, "__module__", None) != "transformers.utils.output_capturing"
+        getattr(hook, "__module__", None) not in _BLIND_HOOKS
         for stack in model.children()
         for part in stack.children()
         for module in part.modules()
