@@ -3,7 +3,7 @@
 #     make demo        train, translate, evaluate, save and reload on generated English-German
 #     make test        the default tests: offline, on the CPU, in minutes
 #     make test-slow   the tests that take longer
-#     make bench       speed and memory of parallel text, beside the least that it could cost
+#     make bench       speed and memory beside others, as a Markdown table
 #     make lint        ruff check, ruff format, mypy
 #     make clean       remove $(VENV), caches and built files
 
@@ -38,7 +38,7 @@ test-slow: $(VENV)/.installed-dev $(VENV)/torchao
 	$(PARALLEL) PYTHONPATH=$(VENV)/torchao $(BIN)/python -m pytest -m slow tests/test_quantization.py
 
 bench: $(VENV)/.installed-dev
-	$(BIN)/python benchmarks/bench_corpus.py $(BENCH_ARGS)
+	$(BIN)/python benchmarks/report.py $(BENCH_ARGS)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -69,7 +69,8 @@ COMMANDS = [
     for words in command_lines(block)
 ]
 OURS = [command for command in COMMANDS if command.values[0][0] == "vaswani"]
-SCRIPTS = [c for c in COMMANDS if any(word.startswith("scripts/") for word in c.values[0])]
+FOLDERS = ("scripts/", "benchmarks/", "examples/")
+SCRIPTS = [c for c in COMMANDS if any(word.startswith(FOLDERS) for word in c.values[0])]
 MAKE = [command for command in COMMANDS if command.values[0][0] == "make"]
 
 
@@ -121,7 +122,11 @@ def test_command_line_parses(words: list[str]) -> None:
 @pytest.mark.parametrize("words", SCRIPTS)
 def test_script_exists(words: list[str]) -> None:
     for word in words:
-        assert not word.startswith("scripts/") or (PROJECT / word).is_file()
+        assert not word.startswith(FOLDERS) or (PROJECT / word).is_file()
+    if words[1].startswith("benchmarks/"):
+        source = (PROJECT / words[1]).read_text(encoding="utf-8")
+        flags = [word for word in words[2:] if word.startswith("--")]
+        assert all(f'"{flag}"' in source for flag in flags)
 
 
 @pytest.mark.parametrize("words", MAKE)
