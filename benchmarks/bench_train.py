@@ -1,19 +1,23 @@
-"""Speed of a training step, beside MarianMTModel, nn.Transformer and bare matrix products.
+"""Speed and memory of a training step, beside MarianMTModel, nn.Transformer and bare products.
 
     python benchmarks/bench_train.py
-    python benchmarks/bench_train.py --threads 1 --rounds 9
+    python benchmarks/bench_train.py --threads 1 2 --rounds 9
 
 Every contender has the base size, gets the same batches of made-up ids whose lengths are drawn
 from a lognormal distribution with a mean of 27 tokens, and runs forward and backward with label
 smoothing 0.1 in training mode with dropout 0.1. The sorted batch holds at most 2,048 tokens a
 side, as a token budget makes it; the unsorted one holds 64 random sentences. The bare products
 are those that the model cannot do without (projections, attention, feed-forward, vocabulary; two
-for each in the backward pass), with nothing between them and on real tokens as padded.
+for each in the backward pass), with nothing between them and on tokens as padded: once as torch
+computes them, once by the package's operator where it has one. Memory is what autograd keeps from
+the forward to the backward pass, each storage counted once, without weights and inputs; with
+4,096 tokens a side.
 """
 
 import argparse
 import gc
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import torch
@@ -25,10 +29,12 @@ from transformers.trainer_pt_utils import LabelSmoother
 
 from vaswani import VaswaniConfig, VaswaniForConditionalGeneration
 from vaswani.batching import TokenBudgetBatchSampler
+from vaswani.products_vaswani import onednn_works, product, suits_onednn
 
 PAD, START, IGNORED = 0, 1, -100
 VOCABULARY, D_MODEL, HEADS, INNER, LAYERS = 37_000, 512, 8, 2048, 6
 SMOOTHING, DROPOUT = 0.1, 0.1
+MEMORY_TOKENS = 4096
 Batch = dict[str, Tensor]
 
 
@@ -134,28 +140,81 @@ def marian_model() -> MarianMTModel:
     return MarianMTModel(config).train()
 
 
-def vaswani_step(model: VaswaniForConditionalGeneration, batch: Batch) -> None:
+def vaswani_loss(model: VaswaniForConditionalGeneration, batch: Batch) -> Tensor:
     """As `VaswaniTrainer` calls it."""
-    model(**batch, return_logits=False, use_cache=False).loss.backward()
-    model.zero_grad(set_to_none=False)
+    return model(**batch, return_logits=False, use_cache=False).loss
 
 
-def marian_step(model: MarianMTModel, batch: Batch) -> None:
+def marian_loss(model: MarianMTModel, batch: Batch) -> Tensor:
     """As `Seq2SeqTrainer` with `label_smoothing_factor` calls it."""
     labels = batch["labels"]
     inputs = {key: value for key, value in batch.items() if key != "labels"}
     outputs = model(**inputs, decoder_input_ids=decoder_inputs(labels), use_cache=False)
-    LabelSmoother(epsilon=SMOOTHING)(outputs, labels).backward()
+    return LabelSmoother(epsilon=SMOOTHING)(outputs, labels)
+
+
+def torch_loss(model: TorchTransformer, batch: Batch) -> Tensor:
+    return model(**batch)
+
+
+LOSSES: dict[str, tuple[Callable[[], nn.Module], Callable[..., Tensor]]] = {
+    "vaswani": (vaswani_model, vaswani_loss),
+    "MarianMTModel": (marian_model, marian_loss),
+    "nn.Transformer": (lambda: TorchTransformer().train(), torch_loss),
+}
+
+
+def step(model: nn.Module, loss: Callable[..., Tensor], batch: Batch) -> None:
+    """Forward and backward; as between updates, the gradients stay where they are."""
+    loss(model, batch).backward()
     model.zero_grad(set_to_none=False)
 
 
-def torch_step(model: TorchTransformer, batch: Batch) -> None:
-    model(**batch).backward()
-    model.zero_grad(set_to_none=False)
+def kept_bytes(model: nn.Module, loss: Callable[..., Tensor], batch: Batch) -> int:
+    """What a forward pass leaves for the backward pass, beside weights and inputs."""
+    known = [*model.parameters(), *model.buffers(), *batch.values()]
+    not_counted = {tensor.untyped_storage().data_ptr() for tensor in known}
+    kept: dict[int, int] = {}
+
+    def count(saved: Tensor) -> Tensor:
+        storage = saved.untyped_storage()
+        if storage.data_ptr() not in not_counted:
+            kept[storage.data_ptr()] = storage.nbytes()
+        return saved
+
+    with torch.autograd.graph.saved_tensors_hooks(count, lambda saved: saved):
+        # Its graph holds what was kept, so that no address is seen twice.
+        result = loss(model, batch)
+    del result
+    return sum(kept.values())
 
 
-def bare_products(batch: Batch) -> Callable[[], None]:
-    """The matrix products of a step, forward and backward, into tensors made beforehand."""
+def memory(batch: Batch) -> str:
+    """A table of `kept_bytes`."""
+    kept = {name: kept_bytes(make(), loss, batch) for name, (make, loss) in LOSSES.items()}
+    rows = [
+        [name, f"{size / 1e6:,.0f} MB", *(f"{size / kept[peer]:.2f}" for peer in kept)]
+        for name, size in kept.items()
+    ]
+    return table(["kept for backward", "size", *(f"part of {name}'s" for name in kept)], rows)
+
+
+def by_onednn(left: Tensor, right: Tensor, out: Tensor) -> None:
+    """`torch.matmul`, or the package's operator where that is made for these tensors."""
+    if left.dim() == 2 and suits_onednn(left, right.t()):
+        product(left, right.t())
+    else:
+        torch.matmul(left, right, out=out)
+
+
+def by_torch(left: Tensor, right: Tensor, out: Tensor) -> None:
+    torch.matmul(left, right, out=out)
+
+
+def bare_products(
+    batch: Batch, multiply: Callable[[Tensor, Tensor, Tensor], None]
+) -> Callable[[], None]:
+    """The matrix products of a step, forward and backward."""
     sentences, source = batch["input_ids"].shape
     target = batch["labels"].size(1)
     head = D_MODEL // HEADS
@@ -199,22 +258,22 @@ def bare_products(batch: Batch) -> Callable[[], None]:
             add(*shape, heads=sentences * HEADS)
             repeats.append(LAYERS)
 
+    @torch.no_grad()
     def run() -> None:
         for (left, right, out), count in zip(jobs, repeats, strict=True):
             for _ in range(count):
-                torch.matmul(left, right, out=out)
+                multiply(left, right, out)
 
     return run
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--threads", type=int, nargs="+", default=[torch.get_num_threads()])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--budget", type=int, default=2048)
     parser.add_argument("--sentences", type=int, default=64)
     arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
     random = np.random.default_rng(1)
     batches = {
         f"sorted, {arguments.budget:,} tokens a side": sorted_batch(random, arguments.budget),
@@ -222,24 +281,39 @@ def main() -> None:
             lengths(arguments.sentences, random), random
         ),
     }
-    ours, marian, plain = vaswani_model(), marian_model(), TorchTransformer().train()
-    print(machine())
-    for name, batch in batches.items():
-        real = int((batch["input_ids"] != PAD).sum() + (batch["labels"] != IGNORED).sum())
-        places = batch["input_ids"].numel() + batch["labels"].numel()
-        contenders: dict[str, Callable[[], object]] = {
-            "vaswani": lambda batch=batch: vaswani_step(ours, batch),
-            "MarianMTModel": lambda batch=batch: marian_step(marian, batch),
-            "nn.Transformer": lambda batch=batch: torch_step(plain, batch),
-            "bare products": bare_products(batch),
-        }
-        timings = take_turns(contenders, rounds=arguments.rounds)
-        peers = ["MarianMTModel", "nn.Transformer", "bare products"]
-        print(f"\n{name} ({1 - real / places:.1%} padding). {timings.quietness()}\n")
-        headings = ["forward and backward", "median", *(f"speed beside {peer}" for peer in peers)]
-        print(table(headings, [timings.row(contender, peers) for contender in contenders]))
-        del contenders
-        gc.collect()
+    models = {name: make() for name, (make, _) in LOSSES.items()}
+    for threads in arguments.threads:
+        torch.set_num_threads(threads)
+        print(machine())
+        for name, batch in batches.items():
+            print(f"\n{name} ({padding(batch):.1%} padding). ", end="")
+            print(speed(models, batch, arguments.rounds))
+    del models
+    gc.collect()
+    batch = sorted_batch(random, MEMORY_TOKENS)
+    print(f"\nsorted, {MEMORY_TOKENS:,} tokens a side ({padding(batch):.1%} padding)\n")
+    print(memory(batch))
+
+
+def padding(batch: Batch) -> float:
+    """The part of the places of both sides that no token has."""
+    real = int((batch["input_ids"] != PAD).sum() + (batch["labels"] != IGNORED).sum())
+    return 1 - real / (batch["input_ids"].numel() + batch["labels"].numel())
+
+
+def speed(models: dict[str, nn.Module], batch: Batch, rounds: int) -> str:
+    """A line on the machine and a table of times."""
+    contenders: dict[str, Callable[[], object]] = {
+        name: partial(step, model, LOSSES[name][1], batch) for name, model in models.items()
+    }
+    contenders["products of torch"] = bare_products(batch, by_torch)
+    if onednn_works():
+        contenders["products of oneDNN"] = bare_products(batch, by_onednn)
+    timings = take_turns(contenders, rounds=rounds)
+    peers = [name for name in contenders if name != "vaswani"]
+    headings = ["forward and backward", "median", *(f"speed beside {peer}" for peer in peers)]
+    rows = [timings.row(contender, peers) for contender in contenders]
+    return f"{timings.quietness()}\n\n{table(headings, rows)}"
 
 
 if __name__ == "__main__":

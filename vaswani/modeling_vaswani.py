@@ -572,6 +572,7 @@ class VaswaniDecoder(VaswaniStack):
         else:
             mask, encoder_mask = packing.target_attention, packing.cross_attention
             kwargs["attention_implementation"] = PACKED
+            assert encoder_hidden_states is not None
             encoder_hidden_states = packing.source.pack(encoder_hidden_states)
         for layer in self.layers:
             hidden_states = layer(
