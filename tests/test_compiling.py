@@ -93,6 +93,9 @@ def test_random_shapes_are_one_graph_compiled_a_few_times(
             with torch.set_grad_enabled(train):
                 output = kind(**inputs)
             results = [x for x in (output.loss, output.logits) if x is not None]
+            if train and output.logits is not None:
+                # Not compiled, training leaves out padding, where these differ.
+                results = [output.loss, output.logits[inputs["labels"] > 0]]
             if train and output.loss is not None:
                 model.zero_grad()
                 output.loss.backward()
