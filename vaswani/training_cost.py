@@ -185,20 +185,18 @@ class Memory:
         *,
         source_places: int,
         target_places: int,
-        on_cpu: bool = False,
     ) -> "Memory":
         """Estimated for one micro-batch in float32, with a fused attention kernel.
 
         Args:
             source_places: source tokens of the micro-batch, padding included.
             target_places: its target tokens.
-            on_cpu: a mask of dropout takes 4 bytes a feature there, 1 elsewhere.
         """
         source, target = activation_features(config)
-        masks = 4 if on_cpu else 1
         source_masks, target_masks = _dropped_features(config)
-        per_source = _FLOAT * source + masks * source_masks
-        per_target = _FLOAT * target + masks * target_masks
+        # A mask of dropout takes a byte a feature.
+        per_source = _FLOAT * source + source_masks
+        per_target = _FLOAT * target + target_masks
         return cls(
             weights=_FLOAT * parameters.total,
             gradients=_FLOAT * parameters.total,

@@ -288,7 +288,6 @@ class TrainingPlan:
             parameters,
             source_places=places,
             target_places=places,
-            on_cpu=args.device.type == "cpu",
         )
         rows: list[tuple[str, int | None, str]] = [
             ("weights", memory.weights, "4 bytes a parameter"),
