@@ -31,6 +31,7 @@ from .beam_search_vaswani import LENGTH_PENALTY_TYPES, BeamSearch, BeamSettings,
 from .length_limit_vaswani import SourceLengthLimit, row_limits, source_length_limit
 from .masks_vaswani import source_mask
 from .positions_vaswani import check_positions
+from .prepacked_vaswani import DECODING_PRECISIONS
 from .search_output_vaswani import SearchRecord, VaswaniGenerateOutput
 
 # These judge each row by itself, so a batch may shrink between their calls.
@@ -47,6 +48,8 @@ def paper_generation_config(config: PreTrainedConfig) -> GenerationConfig:
         max_length_a, max_length_b: a sentence's output has at most
             `max_length_a` x source tokens + `max_length_b` tokens, ends included on both sides.
             A smaller `max_new_tokens` or `max_length` wins.
+        decoding_precision: what the weights are packed in for a search on a CPU, one of
+            `DECODING_PRECISIONS`; there only if it was set, and float32 if not.
 
     A fresh object, since transformers drops unknown fields of one that was derived from a model's
     configuration when it is saved.
@@ -69,13 +72,19 @@ def check_search_settings(generation_config: GenerationConfig) -> None:
     """Refuses settings under which no search could run.
 
     Raises:
-        ValueError: for a beam below 1, a negative alpha, an unknown penalty or rule of stopping,
-            more outputs wanted than there are beams, or a length limit that is no number.
+        ValueError: for a beam below 1, a negative alpha, an unknown penalty, precision or rule of
+            stopping, more outputs wanted than there are beams, or a length limit that is no number.
     """
     kind = getattr(generation_config, "length_penalty_type", "gnmt")
     if kind not in LENGTH_PENALTY_TYPES:
         raise ValueError(
             f"`length_penalty_type` must be one of {', '.join(LENGTH_PENALTY_TYPES)}, got {kind!r}."
+        )
+    precision = getattr(generation_config, "decoding_precision", None)
+    if precision is not None and precision not in DECODING_PRECISIONS:
+        raise ValueError(
+            f"`decoding_precision` must be one of {', '.join(DECODING_PRECISIONS)}, "
+            f"got {precision!r}."
         )
     alpha = generation_config.length_penalty
     if alpha is not None and not 0 <= alpha < math.inf:
@@ -104,6 +113,19 @@ def check_search_settings(generation_config: GenerationConfig) -> None:
 
 class VaswaniGenerationMixin(GenerationMixin):
     """`generate()` of transformers with the paper's beam search and cap."""
+
+    def _prepare_generation_config(
+        self, generation_config: GenerationConfig | None, **kwargs: Any
+    ) -> tuple[GenerationConfig, dict[str, Any]]:
+        """Takes `decoding_precision` as an argument of `generate()` too, whoever saved the model.
+
+        transformers takes only what the model's settings have already.
+        """
+        precision = kwargs.pop("decoding_precision", None)
+        settings, others = super()._prepare_generation_config(generation_config, **kwargs)
+        if precision is not None:
+            settings.decoding_precision = precision
+        return settings, others
 
     def _validate_generation_mode(
         self, generation_mode: Any, generation_config: GenerationConfig, *args: Any, **kwargs: Any
