@@ -362,4 +362,11 @@ def reached_limit(hypotheses: Hypotheses, limits: Tensor, end_token_ids: Tensor)
     return (lengths >= limits[:, None]) & ~torch.isin(last, end_token_ids)
 
 
-__all__ = ["BeamSearch", "BeamSettings", "Hypotheses", "LengthPenalty", "likeliest", "reached_limit"]
+__all__ = [
+    "BeamSearch",
+    "BeamSettings",
+    "Hypotheses",
+    "LengthPenalty",
+    "likeliest",
+    "reached_limit",
+]

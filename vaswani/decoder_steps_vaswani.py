@@ -25,7 +25,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .prepacked_vaswani import PackedLinear, pack_linears
+from .prepacked_vaswani import pack_linears
 
 _HIDDEN = -torch.inf  # added to the score of an entry that is no ancestor
 
@@ -144,10 +144,17 @@ class PackedDecoder:
             precision,
         )
         self.projection = pack_linears([model.lm_head], precision)
+        products = [self.sources, self.projection]
+        for layer in self.layers:
+            products += [layer.own.inputs, layer.own.out, layer.cross.inputs, layer.cross.out]
+            products += [layer.fc1, layer.fc2]
+        self.nbytes = sum(product.nbytes for product in products)
         # Tables are read by rows as they are.
         self.embed_tokens = decoder.embed_tokens
         self.embed_positions = decoder.embed_positions
         self.layer_norm = decoder.layer_norm
+        # Else what is no number in one hypothesis would reach others, which no weight keeps out.
+        self.embeds_numbers = bool(self.embed_tokens.weight.sum().isfinite())
         self.embedding_scale = model.config.d_model**0.5
 
 
@@ -179,7 +186,10 @@ class SourceMemory:
         self.keys, self.values = [], []
         for layer in decoder.layers:
             cross = layer.cross
-            middle, end = start + cross.heads * cross.d_k, start + cross.heads * (cross.d_k + cross.d_v)
+            middle, end = (
+                start + cross.heads * cross.d_k,
+                start + cross.heads * (cross.d_k + cross.d_v),
+            )
             keys = cross.split(projected, size, start, cross.d_k)
             values = cross.split(projected, size, middle, cross.d_v)
             self.keys.append(keys.transpose(2, 3).contiguous())  # (B, H, Dk, S)
@@ -284,7 +294,9 @@ class TargetStore:
             return
         # The living first, in their order. Where a sentence has fewer, dead ones fill up.
         order = alive.to(torch.uint8).sort(dim=-1, descending=True, stable=True).indices[:, :most]
-        self.ancestors = self.ancestors.gather(2, order[:, None].expand(-1, self.ancestors.size(1), -1))
+        self.ancestors = self.ancestors.gather(
+            2, order[:, None].expand(-1, self.ancestors.size(1), -1)
+        )
         for keys, values in zip(self.keys, self.values, strict=True):
             by_column = order[:, None, None].expand(-1, *keys.shape[1:3], -1)
             by_row = order[:, None, :, None].expand(-1, self.heads, -1, values.size(-1))
@@ -302,6 +314,10 @@ class DecoderSteps:
         num_beams: K.
         max_length: tokens that an output has at most, the prompt included.
     """
+
+    # Nothing but tokens comes out, and any number of sentences may go on.
+    outputs = cache = None
+    may_shrink = True
 
     def __init__(
         self,
@@ -381,7 +397,9 @@ class DecoderSteps:
                     query, store.all_keys[number], store.all_values[number], store.mask
                 )
 
-            def attend_to_source(states: Tensor, number: int = number, cross: Any = cross) -> Tensor:
+            def attend_to_source(
+                states: Tensor, number: int = number, cross: Any = cross
+            ) -> Tensor:
                 query = cross.split(cross.inputs(states), size, 0, cross.d_k)
                 return cross.attend(query, *source.flat[number], source.rows)
 
