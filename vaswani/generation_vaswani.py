@@ -7,7 +7,8 @@ as long as the source plus 50 tokens, ended early when possible.
     check_search_settings            what is refused before any work
     VaswaniGenerationMixin           the beam search and the cap, entered through `generate()`
 
-The search itself is in `beam_search_vaswani.py`; here are the model's steps between its own.
+The search itself is in `beam_search_vaswani.py`, the model's steps between its own in
+`search_steps_vaswani.py`.
 Greedy search and sampling are those of transformers with the cap.
 """
 
@@ -17,7 +18,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from transformers import GenerationConfig, PreTrainedConfig
-from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 from transformers.generation import (
     EosTokenCriteria,
     GenerationMixin,
@@ -25,7 +25,6 @@ from transformers.generation import (
     MaxTimeCriteria,
     StoppingCriteriaList,
 )
-from transformers.modeling_outputs import BaseModelOutput
 
 from .beam_search_vaswani import LENGTH_PENALTY_TYPES, BeamSearch, BeamSettings, LengthPenalty
 from .length_limit_vaswani import SourceLengthLimit, row_limits, source_length_limit
@@ -33,6 +32,7 @@ from .masks_vaswani import source_mask
 from .positions_vaswani import check_positions
 from .prepacked_vaswani import DECODING_PRECISIONS
 from .search_output_vaswani import SearchRecord, VaswaniGenerateOutput
+from .search_steps_vaswani import search_steps
 
 # These judge each row by itself, so a batch may shrink between their calls.
 _ROW_BY_ROW = (EosTokenCriteria, MaxLengthCriteria, MaxTimeCriteria)
@@ -269,43 +269,29 @@ class VaswaniGenerationMixin(GenerationMixin):
             input_ids[::beams], limits, _beam_settings(generation_config, input_ids.device)
         )
         record = SearchRecord(generation_config, model_kwargs.get("encoder_outputs"))
+        steps = search_steps(self, generation_config, model_kwargs)
         may_shrink = (
             not (synced_gpus or generation_config.do_sample or logits_processor)
             and not record.keeps_steps
             and all(type(criterion) in _ROW_BY_ROW for criterion in stopping_criteria)
-            and _cache_may_shrink(model_kwargs.get("cache"))
+            and steps.may_shrink
         )
         finished = False
-        outputs = self._prefill(
-            input_ids,
-            generation_config,
-            model_kwargs,
-            is_first_iteration=not generation_config.is_assistant,
-        )
         while self._has_unfinished_sequences(finished, synced_gpus, device=input_ids.device):
-            if search.generated:
-                inputs = self.prepare_inputs_for_generation(
-                    search.open_tokens(),
-                    next_sequence_length=1 if model_kwargs["use_cache"] else None,
-                    **model_kwargs,
-                )
-                outputs = self(**inputs, return_dict=True)
-            model_kwargs = self._update_model_kwargs_for_generation(
-                outputs, model_kwargs, is_encoder_decoder=True
-            )
+            logits = steps.logits(search.open_tokens())
             if finished:
                 continue
-            logits = outputs.logits[:, -1].to(device=input_ids.device, dtype=torch.float32)
+            logits = logits.to(device=input_ids.device, dtype=torch.float32)
             log_probs = logits_processor(search.open_tokens(), logits.log_softmax(dim=-1))
-            record.add(outputs, logits, log_probs)
+            record.add(steps.outputs, logits, log_probs)
             continued = search.advance(
                 log_probs, lambda tokens: stopping_criteria(tokens, record.scores)
             )
             finished = bool(search.done.all())
             stay = search.drop_done() if may_shrink and not finished else None
-            _follow(model_kwargs, continued, stay, beams)
+            steps.follow(continued, stay)
         # Of a batch that has shrunk no cache is left to hand out.
-        return record.output(search, limits, None if may_shrink else model_kwargs.get("cache"))
+        return record.output(search, limits, None if may_shrink else steps.cache)
 
 
 def _beam_settings(generation_config: GenerationConfig, device: torch.device) -> BeamSettings:
@@ -326,43 +312,6 @@ def _end_token_ids(generation_config: GenerationConfig, device: torch.device) ->
     """Returns `(E,)` int64, empty where nothing ends an output."""
     ids = generation_config._eos_token_tensor
     return torch.empty(0, dtype=torch.long, device=device) if ids is None else ids.to(device)
-
-
-def _cache_may_shrink(cache: Any) -> bool:
-    """A cache of fixed size keeps its rows, and so does one that the caller goes on to use."""
-    if cache is None:
-        return True
-    own = cache.self_attention_cache if isinstance(cache, EncoderDecoderCache) else cache
-    return isinstance(own, DynamicCache) and not getattr(cache, "_is_user_defined", False)
-
-
-def _follow(
-    model_kwargs: dict[str, Any], continued: Tensor, stay: Tensor | None, beams: int
-) -> None:
-    """Puts what the model remembers into the order of the hypotheses that go on, in place.
-
-    Args:
-        model_kwargs: of the model's next step.
-        continued: `(B * K,)` int64, the row that each open hypothesis continues.
-        stay: `(B,)` bool, the sentences that are not done; `None`: all stay.
-        beams: K.
-    """
-    cache = model_kwargs.get("cache")
-    if stay is None:
-        # The hypotheses of a sentence share the keys and values of its source.
-        if isinstance(cache, EncoderDecoderCache):
-            cache.self_attention_cache.reorder_cache(continued)
-        elif cache is not None:
-            cache.reorder_cache(continued)
-        return
-    rows = stay.repeat_interleave(beams).nonzero()[:, 0]
-    if cache is not None:
-        cache.reorder_cache(continued[rows])
-    for name, value in model_kwargs.items():
-        if isinstance(value, Tensor) and value.dim() and value.size(0) == len(continued):
-            model_kwargs[name] = value[rows]
-    states = model_kwargs["encoder_outputs"].last_hidden_state
-    model_kwargs["encoder_outputs"] = BaseModelOutput(last_hidden_state=states[rows])
 
 
 __all__ = ["VaswaniGenerationMixin", "check_search_settings", "paper_generation_config"]
