@@ -14,8 +14,8 @@ first K, those that end are finished; of all, the first K that do not end are th
 What reaches the limit is finished as it stands and competes by its score like any other.
 A score that is not a number, as broken weights give, counts as minus infinity.
 
-Of equal candidates the one of the likelier hypothesis comes first, and of the same hypothesis the one
-with the lower token id.
+Of equal candidates the one of the likelier hypothesis comes first, and of the same hypothesis the
+likelier token, or the one with the lower id.
 
 Nothing here depends on the other sentences of the batch.
 
@@ -75,21 +75,19 @@ def likeliest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """
     size, width = scores.shape
     blocks = width // _BLOCK
-    places = None
-    if blocks > 2 * count:
-        whole = scores[:, : blocks * _BLOCK].unflatten(1, (blocks, _BLOCK))
-        maxima = whole.amax(dim=-1)
-        if maxima.isnan().any():
-            return likeliest(scores.masked_fill(scores.isnan(), _NEVER), count)
-        chosen = _first_of_equals(maxima, count).sort(dim=-1).values  # (N, count)
-        within = torch.arange(_BLOCK, device=scores.device)
-        places = (chosen[..., None] * _BLOCK + within).flatten(1)
-        rest = torch.arange(blocks * _BLOCK, width, device=scores.device).expand(size, -1)
-        places = torch.cat([places, rest], dim=1)
-        scores = scores.gather(1, places)
-    scores = scores.masked_fill(scores.isnan(), _NEVER)
-    best = _first_of_equals(scores, count)
-    return scores.gather(1, best), best if places is None else places.gather(1, best)
+    if blocks <= 2 * count:
+        scores = scores.masked_fill(scores.isnan(), _NEVER)
+        best = _first_of_equals(scores, count)
+        return scores.gather(1, best), best
+    maxima = scores[:, : blocks * _BLOCK].unflatten(1, (blocks, _BLOCK)).amax(dim=-1)
+    if maxima.isnan().any():
+        return likeliest(scores.masked_fill(scores.isnan(), _NEVER), count)
+    chosen = _first_of_equals(maxima, count).sort(dim=-1).values  # (N, count)
+    within = torch.arange(_BLOCK, device=scores.device)
+    rest = torch.arange(blocks * _BLOCK, width, device=scores.device).expand(size, -1)
+    places = torch.cat([(chosen[..., None] * _BLOCK + within).flatten(1), rest], dim=1)
+    scores, best = likeliest(scores.gather(1, places), count)
+    return scores, places.gather(1, best)
 
 
 def _first_of_equals(scores: Tensor, count: int) -> Tensor:

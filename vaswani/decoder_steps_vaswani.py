@@ -1,6 +1,5 @@
 """Steps of a decoder for all open hypotheses at once, on a CPU.
 
-    PackedDecoder         weights of a decoder, laid out for few rows
     SourceMemory          keys and values of the sources
     TargetStore           keys and values of all open hypotheses, shared by those of a sentence
     DecoderSteps          a search's steps: tokens in, logits out
@@ -12,20 +11,20 @@ and for training; here the same is arranged for a search:
 - Each step adds a key and a value for every open hypothesis to a store, and a mask says which
   entries are a hypothesis's own ancestors. So nothing is moved when hypotheses change places;
   now and then entries that nobody descends from any more are dropped.
-- Weights are laid out once, and keys lie as the product of queries and keys reads them.
+- Weights are laid out once, in `packed_decoder_vaswani.py`, and keys lie as their product with
+  queries reads them.
 
 Shapes: B sentences, S source tokens, Q tokens of a sentence that are read at once (those of the
 prompt, or one of each of the K open hypotheses), N = B * Q rows, E entries of the store, H heads,
 Dk/Dv features per head, D d_model, W vocabulary entries.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from .prepacked_vaswani import pack_linears
+from .packed_decoder_vaswani import PackedDecoder
 
 _HIDDEN = -torch.inf  # added to the score of an entry that is no ancestor
 
@@ -33,140 +32,6 @@ _HIDDEN = -torch.inf  # added to the score of an entry that is no ancestor
 # before it is looked through: dropping costs about as much as a step's attention.
 _ROOM = 64
 _SLACK = 1.5
-
-
-class PackedAttention:
-    """The projections around an attention.
-
-    Args:
-        attention: a `VaswaniMultiHeadAttention`.
-        precision: of the packed weights.
-        of_target: whether keys and values come from the same rows as the queries. Those of the
-            source are computed for all layers at once, by `PackedDecoder`.
-    """
-
-    def __init__(self, attention: Any, precision: str, *, of_target: bool) -> None:
-        inputs = [attention.q_proj]
-        if of_target:
-            inputs += [attention.k_proj, attention.v_proj]
-        self.inputs = pack_linears(inputs, precision)
-        self.out = pack_linears([attention.out_proj], precision)
-        self.d_k, self.d_v = attention.d_k, attention.d_v
-        self.heads = attention.q_proj.out_features // self.d_k
-        self.scaling = attention.scaling
-
-    def split(self, rows: Tensor, size: int, start: int, features: int) -> Tensor:
-        """Returns columns of `rows` by heads, without a copy.
-
-        Args:
-            rows: `(B * Q, columns)`.
-            size: B.
-            start: first of the H * features columns.
-            features: of a head.
-
-        Returns:
-            `(B, H, Q, features)`.
-        """
-        width = rows.size(1)
-        queries = rows.size(0) // size
-        return rows.as_strided(
-            (size, self.heads, queries, features), (queries * width, features, width, 1), start
-        )
-
-    def attend(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
-        """Returns what is attended to, `(N, D)`, residual sum and normalization not included.
-
-        Source: Section 3.2.1, Equation 1.
-
-        Args:
-            query: `(B, H, Q, Dk)`.
-            keys: `(B * H, Dk, E)`.
-            values: `(B * H, E, Dv)`.
-            mask: broadcastable to `(B * H, Q, E)`, added to the scores.
-        """
-        size, heads, queries, _ = query.shape
-        scores = torch.baddbmm(mask, query.reshape(-1, queries, self.d_k), keys, alpha=self.scaling)
-        context = scores.softmax(dim=-1) @ values  # (B * H, Q, Dv)
-        context = context.view(size, heads, queries, self.d_v).transpose(1, 2)
-        return self.out(context.reshape(size * queries, heads * self.d_v))
-
-
-class PackedDecoderLayer:
-    """The sub-layers of a `VaswaniDecoderLayer`."""
-
-    def __init__(self, layer: Any, precision: str) -> None:
-        feed_forward = layer.feed_forward
-        self.own = PackedAttention(layer.self_attn, precision, of_target=True)
-        self.cross = PackedAttention(layer.encoder_attn, precision, of_target=False)
-        self.fc1 = pack_linears([feed_forward.fc1], precision)
-        self.fc2 = pack_linears([feed_forward.fc2], precision)
-        self.activation = feed_forward.activation
-        self.is_relu = type(self.activation) is nn.ReLU
-        self.own_norm = _norm(layer.self_attn_layer_norm)
-        self.cross_norm = _norm(layer.encoder_attn_layer_norm)
-        self.final_norm = _norm(layer.final_layer_norm)
-        self.normalize_before = layer.normalize_before
-
-    def residual(
-        self,
-        hidden_states: Tensor,
-        norm: Callable[[Tensor], Tensor],
-        sublayer: Callable[[Tensor], Tensor],
-    ) -> Tensor:
-        """Returns what `VaswaniLayer.residual` does, `(N, D)` for `(N, D)`."""
-        if self.normalize_before:
-            return sublayer(norm(hidden_states)).add_(hidden_states)
-        return norm(sublayer(hidden_states).add_(hidden_states))
-
-    def feed_forward(self, hidden_states: Tensor) -> Tensor:
-        """Returns max(0, xW1 + b1)W2 + b2, `(N, D)` for `(N, D)`."""
-        if self.is_relu:
-            return self.fc2(self.fc1(hidden_states, relu=True))
-        return self.fc2(self.activation(self.fc1(hidden_states)))
-
-
-class PackedDecoder:
-    """Weights of a decoder and of the projection to the vocabulary, laid out for few rows.
-
-    A copy: it does not follow the model's weights.
-
-    Args:
-        model: a `VaswaniForConditionalGeneration`.
-        precision: of the packed weights.
-    """
-
-    def __init__(self, model: Any, precision: str) -> None:
-        decoder = model.get_decoder()
-        self.layers = [PackedDecoderLayer(layer, precision) for layer in decoder.layers]
-        crosses = [layer.encoder_attn for layer in decoder.layers]
-        self.sources = pack_linears(
-            [linear for attention in crosses for linear in (attention.k_proj, attention.v_proj)],
-            precision,
-        )
-        self.projection = pack_linears([model.lm_head], precision)
-        products = [self.sources, self.projection]
-        for layer in self.layers:
-            products += [layer.own.inputs, layer.own.out, layer.cross.inputs, layer.cross.out]
-            products += [layer.fc1, layer.fc2]
-        self.nbytes = sum(product.nbytes for product in products)
-        # Tables are read by rows as they are.
-        self.embed_tokens = decoder.embed_tokens
-        self.embed_positions = decoder.embed_positions
-        self.layer_norm = decoder.layer_norm
-        # Else what is no number in one hypothesis would reach others, which no weight keeps out.
-        self.embeds_numbers = bool(self.embed_tokens.weight.sum().isfinite())
-        self.embedding_scale = model.config.d_model**0.5
-
-
-def _norm(module: nn.LayerNorm) -> Callable[[Tensor], Tensor]:
-    """Returns the module's function, without what a call of a module costs."""
-    shape, eps = list(module.normalized_shape), module.eps
-    weight, bias = module.weight.detach(), module.bias.detach()
-
-    def normalize(hidden_states: Tensor) -> Tensor:
-        return torch.layer_norm(hidden_states, shape, weight, bias, eps)
-
-    return normalize
 
 
 class SourceMemory:
@@ -312,7 +177,7 @@ class DecoderSteps:
         encoder_states: `(B, S, D)`.
         source_mask: `(B, S)`, 1 for real tokens.
         num_beams: K.
-        max_length: tokens that an output has at most, the prompt included.
+        most_read: tokens of an output that are read at most, the prompt included.
     """
 
     # Nothing but tokens comes out, and any number of sentences may go on.
@@ -325,15 +190,15 @@ class DecoderSteps:
         encoder_states: Tensor,
         source_mask: Tensor,
         num_beams: int,
-        max_length: int,
+        most_read: int,
     ) -> None:
         self.decoder = decoder
         self.num_beams = num_beams
         self.size = len(source_mask)
         self.source = SourceMemory(decoder, encoder_states, source_mask)
         self.store = TargetStore(decoder, self.size, encoder_states)
-        places = torch.arange(max_length, device=encoder_states.device)
-        self.positions = decoder.embed_positions(places, encoder_states.dtype)  # (max_length, D)
+        places = torch.arange(most_read, device=encoder_states.device)
+        self.positions = decoder.embed_positions(places, encoder_states.dtype)  # (most_read, D)
         self.read_tokens = 0
         apart = encoder_states.new_full((num_beams, num_beams), _HIDDEN)
         self.apart = apart.fill_diagonal_(0.0)
@@ -409,4 +274,4 @@ class DecoderSteps:
         return decoder.layer_norm(hidden_states)
 
 
-__all__ = ["DecoderSteps", "PackedDecoder"]
+__all__ = ["DecoderSteps", "SourceMemory", "TargetStore"]

@@ -1,4 +1,4 @@
-"""Where a search's scores come from: calls of the model, or packed steps where they compute the same.
+"""Where a search's scores come from: the model's calls, or packed steps that compute the same.
 
     ModelSteps            calls of the model, as `generate()` of transformers makes them
     search_steps          the steps of a search: packed ones where they may be taken
@@ -21,7 +21,8 @@ from transformers import GenerationConfig
 from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput
 
-from .decoder_steps_vaswani import DecoderSteps, PackedDecoder
+from .decoder_steps_vaswani import DecoderSteps
+from .packed_decoder_vaswani import PackedDecoder
 from .prepacked_vaswani import packed_copy
 
 # What `generate()` passes on by itself. Anything else is for the model's `forward`.
@@ -93,7 +94,7 @@ class ModelSteps:
             continued: `(B * K,)` int64, the row that each open hypothesis continues.
             stay: `(B,)` bool, the sentences that are not done; `None`: all stay.
         """
-        cache = self.cache
+        cache: Any = self.cache
         if stay is None:
             # The hypotheses of a sentence share the keys and values of its source.
             if isinstance(cache, EncoderDecoderCache):
@@ -180,7 +181,7 @@ def _records_steps(settings: GenerationConfig) -> bool:
 
 def _computes_as_written(model: Any) -> bool:
     """Whether the modules that packed steps bypass are this package's own, and nothing else."""
-    own = next((cls for cls in type(model).__mro__ if "_decoding_classes" in vars(cls)), None)
+    own: Any = next((cls for cls in type(model).__mro__ if "_decoding_classes" in vars(cls)), None)
     if own is None or model.config.attention_score == "additive" or model.config.hard_attention:
         return False
     if any(getattr(type(model), name) is not getattr(own, name) for name in _STEP_METHODS):
