@@ -249,7 +249,7 @@ class DecoderSteps:
         embedded = decoder.embed_tokens(tokens)
         hidden_states = torch.add(positions, embedded, alpha=decoder.embedding_scale)
         for number, layer in enumerate(decoder.layers):
-            own, cross = layer.own, layer.cross
+            own, cross, residual = layer.own, layer.cross, layer.feed_forward.residual
 
             def attend_to_target(states: Tensor, number: int = number, own: Any = own) -> Tensor:
                 rows = own.inputs(states)
@@ -268,9 +268,9 @@ class DecoderSteps:
                 query = cross.split(cross.inputs(states), size, 0, cross.d_k)
                 return cross.attend(query, *source.flat[number], source.rows)
 
-            hidden_states = layer.residual(hidden_states, layer.own_norm, attend_to_target)
-            hidden_states = layer.residual(hidden_states, layer.cross_norm, attend_to_source)
-            hidden_states = layer.residual(hidden_states, layer.final_norm, layer.feed_forward)
+            hidden_states = residual(hidden_states, layer.own_norm, attend_to_target)
+            hidden_states = residual(hidden_states, layer.cross_norm, attend_to_source)
+            hidden_states = residual(hidden_states, layer.feed_forward.norm, layer.feed_forward)
         return decoder.layer_norm(hidden_states)
 
 

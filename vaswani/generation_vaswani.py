@@ -29,6 +29,7 @@ from transformers.generation import (
 from .beam_search_vaswani import LENGTH_PENALTY_TYPES, BeamSearch, BeamSettings, LengthPenalty
 from .length_limit_vaswani import SourceLengthLimit, row_limits, source_length_limit
 from .masks_vaswani import source_mask
+from .packed_encoder_vaswani import packed_encoding
 from .positions_vaswani import check_positions
 from .prepacked_vaswani import DECODING_PRECISIONS
 from .search_output_vaswani import SearchRecord, VaswaniGenerateOutput
@@ -156,6 +157,20 @@ class VaswaniGenerationMixin(GenerationMixin):
         return super()._maybe_prepare_encoder_kwargs_for_generation(
             inputs_tensor, model_kwargs, model_input_name, generation_config
         )
+
+    def _prepare_text_encoder_decoder_kwargs_for_generation(
+        self,
+        inputs_tensor: Tensor,
+        model_kwargs: dict[str, Any],
+        model_input_name: str | None,
+        generation_config: GenerationConfig,
+    ) -> dict[str, Any]:
+        """Encodes the sources, with packed weights where that may be done."""
+        arguments = (inputs_tensor, model_kwargs, model_input_name, generation_config)
+        encoded = packed_encoding(self, *arguments)
+        if encoded is None:
+            return super()._prepare_text_encoder_decoder_kwargs_for_generation(*arguments)
+        return {**model_kwargs, "encoder_outputs": encoded}
 
     def _prepare_generated_length(
         self,

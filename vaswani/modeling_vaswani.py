@@ -670,6 +670,8 @@ class VaswaniForConditionalGeneration(VaswaniTwoSidedModel, VaswaniGenerationMix
     # What a search may compute by packed steps; with other classes in their place it calls them.
     _decoding_classes = (
         VaswaniModel,
+        VaswaniEncoder,
+        VaswaniEncoderLayer,
         VaswaniDecoder,
         VaswaniDecoderLayer,
         VaswaniMultiHeadAttention,

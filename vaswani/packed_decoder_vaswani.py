@@ -1,6 +1,7 @@
 """The weights of a decoder, laid out for the few rows that a step of a search has.
 
     PackedAttention       the projections of an attention, and the attention between them
+    PackedFeedForward     the feed-forward sub-layer, and the way around any
     PackedDecoderLayer    the sub-layers of a layer
     PackedDecoder         all layers, and the projection to the vocabulary
 
@@ -75,20 +76,16 @@ class PackedAttention:
         return self.out(context.reshape(size * queries, heads * self.d_v))
 
 
-class PackedDecoderLayer:
-    """The sub-layers of a `VaswaniDecoderLayer`."""
+class PackedFeedForward:
+    """The feed-forward sub-layer of a layer, and the way around any sub-layer."""
 
     def __init__(self, layer: Any, precision: str) -> None:
-        feed_forward = layer.feed_forward
-        self.own = PackedAttention(layer.self_attn, precision, of_target=True)
-        self.cross = PackedAttention(layer.encoder_attn, precision, of_target=False)
-        self.fc1 = pack_linears([feed_forward.fc1], precision)
-        self.fc2 = pack_linears([feed_forward.fc2], precision)
-        self.activation = feed_forward.activation
+        self.fc1 = pack_linears([layer.feed_forward.fc1], precision)
+        self.fc2 = pack_linears([layer.feed_forward.fc2], precision)
+        self.nbytes = self.fc1.nbytes + self.fc2.nbytes
+        self.activation = layer.feed_forward.activation
         self.is_relu = type(self.activation) is nn.ReLU
-        self.own_norm = _norm(layer.self_attn_layer_norm)
-        self.cross_norm = _norm(layer.encoder_attn_layer_norm)
-        self.final_norm = _norm(layer.final_layer_norm)
+        self.norm = packed_norm(layer.final_layer_norm)
         self.normalize_before = layer.normalize_before
 
     def residual(
@@ -102,11 +99,22 @@ class PackedDecoderLayer:
             return sublayer(norm(hidden_states)).add_(hidden_states)
         return norm(sublayer(hidden_states).add_(hidden_states))
 
-    def feed_forward(self, hidden_states: Tensor) -> Tensor:
+    def __call__(self, hidden_states: Tensor) -> Tensor:
         """Returns max(0, xW1 + b1)W2 + b2, `(N, D)` for `(N, D)`."""
         if self.is_relu:
             return self.fc2(self.fc1(hidden_states, relu=True))
         return self.fc2(self.activation(self.fc1(hidden_states)))
+
+
+class PackedDecoderLayer:
+    """The sub-layers of a `VaswaniDecoderLayer`."""
+
+    def __init__(self, layer: Any, precision: str) -> None:
+        self.own = PackedAttention(layer.self_attn, precision, of_target=True)
+        self.cross = PackedAttention(layer.encoder_attn, precision, of_target=False)
+        self.feed_forward = PackedFeedForward(layer, precision)
+        self.own_norm = packed_norm(layer.self_attn_layer_norm)
+        self.cross_norm = packed_norm(layer.encoder_attn_layer_norm)
 
 
 class PackedDecoder:
@@ -128,10 +136,10 @@ class PackedDecoder:
             precision,
         )
         self.projection = pack_linears([model.lm_head], precision)
-        products = [self.sources, self.projection]
+        products: list[Any] = [self.sources, self.projection]
         for layer in self.layers:
             products += [layer.own.inputs, layer.own.out, layer.cross.inputs, layer.cross.out]
-            products += [layer.fc1, layer.fc2]
+            products += [layer.feed_forward]
         self.nbytes = sum(product.nbytes for product in products)
         # Tables are read by rows as they are.
         self.embed_tokens = decoder.embed_tokens
@@ -142,7 +150,7 @@ class PackedDecoder:
         self.embedding_scale = model.config.d_model**0.5
 
 
-def _norm(module: nn.LayerNorm) -> Callable[[Tensor], Tensor]:
+def packed_norm(module: nn.LayerNorm) -> Callable[[Tensor], Tensor]:
     """Returns the module's function, without what a call of a module costs."""
     shape, eps = list(module.normalized_shape), module.eps
     weight, bias = module.weight.detach(), module.bias.detach()
@@ -153,4 +161,10 @@ def _norm(module: nn.LayerNorm) -> Callable[[Tensor], Tensor]:
     return normalize
 
 
-__all__ = ["PackedAttention", "PackedDecoder", "PackedDecoderLayer"]
+__all__ = [
+    "PackedAttention",
+    "PackedDecoder",
+    "PackedDecoderLayer",
+    "PackedFeedForward",
+    "packed_norm",
+]

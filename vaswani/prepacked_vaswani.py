@@ -118,8 +118,8 @@ def packed_copy(
 
 def packed_bytes(owner: nn.Module) -> int:
     """Returns the memory that packed weights of a model take, in bytes, beside its own."""
-    _, copy = _copies.get(owner, (None, None))
-    return 0 if copy is None else copy.nbytes
+    copies = [_copies.get(module) for module in owner.modules()]
+    return sum(found[1].nbytes for found in copies if found is not None)
 
 
 def weights_fingerprint(parameters: Iterable[Tensor]) -> Hashable:

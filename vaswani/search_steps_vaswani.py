@@ -3,6 +3,7 @@
     ModelSteps            calls of the model, as `generate()` of transformers makes them
     search_steps          the steps of a search: packed ones where they may be taken
     takes_packed_steps    when that is
+    computes_as_written   whether modules are what their classes say
 
 Both have `logits` and `follow`. Packed steps, in `decoder_steps_vaswani.py`, bypass the decoder's
 modules; so whatever somebody has put in the place of one, or hung on one, keeps them away. A
@@ -11,7 +12,7 @@ caller keeps them away by asking for a cache: `cache_implementation="dynamic"`.
 Shapes: B sentences, K beam size, L tokens with the prompt, W vocabulary entries.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -166,7 +167,7 @@ def takes_packed_steps(
         and not torch.is_grad_enabled()
         and not torch.is_autocast_enabled("cpu")
         and _is_plain(model_kwargs["encoder_outputs"].last_hidden_state)
-        and _computes_as_written(model)
+        and computes_as_written(model, _bypassed)
     )
 
 
@@ -179,8 +180,13 @@ def _records_steps(settings: GenerationConfig) -> bool:
     )
 
 
-def _computes_as_written(model: Any) -> bool:
-    """Whether the modules that packed steps bypass are this package's own, and nothing else."""
+def computes_as_written(model: Any, bypassed: Callable[[Any], Iterator[nn.Module]]) -> bool:
+    """Whether the modules that packed weights bypass are this package's own, and nothing else.
+
+    Args:
+        model: whatever was asked to search.
+        bypassed: the modules of a model of this package whose forward is not called.
+    """
     own: Any = next((cls for cls in type(model).__mro__ if "_decoding_classes" in vars(cls)), None)
     if own is None or model.config.attention_score == "additive" or model.config.hard_attention:
         return False
@@ -195,7 +201,7 @@ def _computes_as_written(model: Any) -> bool:
         and not any(map(_matters, [*module._forward_hooks.values()]))
         and not module._forward_pre_hooks
         and all(map(_is_plain_parameter, module._parameters.values()))
-        for module in _bypassed(model)
+        for module in bypassed(model)
     )
 
 
@@ -226,4 +232,4 @@ def _is_plain(tensor: Tensor) -> bool:
     )
 
 
-__all__ = ["ModelSteps", "search_steps", "takes_packed_steps"]
+__all__ = ["ModelSteps", "computes_as_written", "search_steps", "takes_packed_steps"]
