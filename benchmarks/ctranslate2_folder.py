@@ -1,4 +1,4 @@
-"""Writes a model of ours as a folder that CTranslate2 opens, so that it can be measured beside it."""
+"""Writes a model of ours as a folder that CTranslate2 opens, to be measured beside it."""
 
 from collections.abc import Sequence
 from pathlib import Path
