@@ -10,9 +10,9 @@
     corpus     sentences of mixed lengths a second, batched by tokens, both cores busy
     faithful   how often translations differ from plain steps, by how much, and BLEU
 
-The first three take a base model with random weights, whose end token can never win, so that all
+The first four take a base model with random weights, whose end token can never win, so that all
 contenders take the same number of steps; sources have lengths from a lognormal distribution with a
-mean of 27 tokens. The last two take a trained model. CTranslate2 has the weights of our model, and
+mean of 27 tokens. The last takes a trained model, and corpus does if there is one. CTranslate2 has the weights of our model, and
 is left out where it is not installed: `pip install "vaswani[bench]"`. Like it, `generate()` gets
 ids; `Translator` gets texts.
 """
@@ -171,8 +171,9 @@ def _most_memory() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
 
 
-def corpus(material: Material, sources: list[str], rounds: int) -> str:
-    """A table of sentences a second."""
+def corpus(material: Material, sources: list[str], rounds: int, output: int | None = None) -> str:
+    """A table of sentences a second; each has `output` tokens, or as many as it comes to."""
+    limits = {"min_decoding_length": output, "max_decoding_length": output} if output else {}
     contenders: Contenders = {}
     if HAS_CTRANSLATE2:
         ids = material.tokenizer(sources)["input_ids"]
@@ -183,7 +184,7 @@ def corpus(material: Material, sources: list[str], rounds: int) -> str:
                 peer = material.peer(kind, inter_threads=inter, intra_threads=intra)
                 name = f"CTranslate2 {kind}, {inter} x {intra} threads"
                 contenders[name] = lambda peer=peer: peer.translate_batch(
-                    tokens, beam_size=BEAMS, max_batch_size=2048, batch_type="tokens"
+                    tokens, beam_size=BEAMS, max_batch_size=2048, batch_type="tokens", **limits
                 )
     for precision in PRECISIONS:
         own = VaswaniForConditionalGeneration(material.model.config)
@@ -191,7 +192,9 @@ def corpus(material: Material, sources: list[str], rounds: int) -> str:
         own.generation_config = material.model.generation_config
         translator = Translator(own, material.tokenizer, precision=precision)
         name = f"Translator {precision}"
-        contenders[name] = lambda translator=translator: translator.translate(sources)
+        contenders[name] = lambda translator=translator: translator.translate(
+            sources, max_new_tokens=output
+        )
     timings = take_turns(contenders, rounds=rounds, warm_up=1)
     rows = [
         [name, *(f"{len(sources) / value:.1f}" for value in quartiles(timings.seconds[name])[::-1])]
@@ -251,7 +254,7 @@ def main() -> None:
         print('CTranslate2 is left out, as it is not installed: pip install "vaswani[bench]"')
     wanted = list(arguments.parts)
     with tempfile.TemporaryDirectory() as folder, torch.inference_mode():
-        if set(wanted) & set(parts[:3]):
+        if set(wanted) & set(parts[:3]) or not arguments.model:
             material = random_material(Path(folder) / "random", arguments.threads)
         if "memory" in wanted:
             print(f"\n## memory\n\n{memory(material)}", flush=True)
@@ -259,10 +262,15 @@ def main() -> None:
             print(f"\n## speed\n\n{speed(material, batch, arguments.rounds)}", flush=True)
         if "steps" in wanted:
             print(f"\n## steps\n\n{steps(material, arguments.rounds)}", flush=True)
+        if "corpus" in wanted and not arguments.model:
+            sources = made_up(arguments.sentences or 96)
+            told = corpus(material, sources, arguments.rounds, OUTPUT)
+            print(f"\n## corpus, {OUTPUT} tokens each\n\n{told}", flush=True)
+            wanted.remove("corpus")
         if not set(wanted) & set(parts[3:]):
             return
         if not (arguments.model and arguments.data):
-            parser.error("corpus and faithful must have --model and --data, got one or none")
+            parser.error("a trained model must have --model and --data, got one or none")
         translator = Translator.from_pretrained(arguments.model, device="cpu")
         lines = Path(arguments.data).read_text(encoding="utf-8").split("\n")
         pairs = [line.split("\t") for line in lines if line][: arguments.sentences]

@@ -14,7 +14,7 @@ from torch import nn
 from transformers.cache_utils import DynamicCache
 from transformers.generation import LogitsProcessor, LogitsProcessorList, MaxTimeCriteria
 
-from vaswani import VaswaniForConditionalGeneration
+from vaswani import VaswaniForConditionalGeneration, decoder_steps_vaswani
 from vaswani.decoder_steps_vaswani import DecoderSteps
 from vaswani.decoding import PrefixProcessor
 
@@ -90,6 +90,7 @@ MINIMUM = {"min_new_tokens": 4, "max_length_b": 7}
     extra=st.integers(0, 2),
     prompt=st.sampled_from([None, [1, 5, 6], [1, 4]]),
     ends=st.sampled_from([2, [2, 5]]),
+    room=st.sampled_from([4, 64]),
 )
 # The same examples each time: of enough others, one would have a tie within the rounding.
 @settings(max_examples=80, deadline=None, derandomize=True)
@@ -107,7 +108,9 @@ def test_packed_steps_find_what_the_models_calls_find(
     extra: int,
     prompt: list[int] | None,
     ends: Any,
+    room: int,
 ) -> None:
+    """With little room, the store drops what is dead and grows all the time."""
     model = single(seed=seed, **SHAPES[shape])
     with torch.no_grad():
         model.lm_head.bias[2] += end_bias
@@ -120,6 +123,7 @@ def test_packed_steps_find_what_the_models_calls_find(
     sources = sentences(9, lengths, seed=seed)
     with pytest.MonkeyPatch.context() as patch:
         counter = Counter(patch)
+        patch.setattr(decoder_steps_vaswani, "_ROOM", room)
         expected = search(model, sources, **options, **PLAIN)
         assert counter.packed == 0
         got = search(model, sources, **options)

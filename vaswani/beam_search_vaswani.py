@@ -223,7 +223,7 @@ class BeamSearch:
         self._finish(candidates, ended)
         # In the order of their scores still; what ended is no hypothesis to go on with.
         candidates.scores = candidates.scores.masked_fill(ended, _NEVER)
-        chosen = candidates.scores.topk(beams).indices  # (B, K)
+        chosen = _first_of_equals(candidates.scores, beams)  # (B, K)
         self.open = candidates.select(chosen)
         self.done |= self._is_over()
         first_rows = torch.arange(len(parents), device=parents.device)[:, None] * beams
@@ -279,7 +279,7 @@ class BeamSearch:
             torch.cat([old.rows, new.rows], dim=1),
             torch.cat([old.scores, new.scores], dim=1),
         )
-        self.finished = all_of_them.select(all_of_them.scores.topk(beams).indices)
+        self.finished = all_of_them.select(_first_of_equals(all_of_them.scores, beams))
 
     def _is_over(self) -> Tensor:
         """Which sentences are done, `(B,)` bool, by the rule of `early_stopping`."""
