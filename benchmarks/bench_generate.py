@@ -12,9 +12,9 @@
 
 The first four take a base model with random weights, whose end token can never win, so that all
 contenders take the same number of steps; sources have lengths from a lognormal distribution with a
-mean of 27 tokens. The last takes a trained model, and corpus does if there is one. CTranslate2 has the weights of our model, and
-is left out where it is not installed: `pip install "vaswani[bench]"`. Like it, `generate()` gets
-ids; `Translator` gets texts.
+mean of 27 tokens. The last takes a trained model, and so does corpus if one is given. CTranslate2
+has the weights of our model, and is left out where it is not installed: `pip install
+"vaswani[bench]"`. Like it, `generate()` gets ids; `Translator` gets texts.
 """
 
 import argparse
