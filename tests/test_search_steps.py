@@ -244,6 +244,16 @@ def _halve(model: Any) -> Any:
     old = layer.feed_forward.fc2
     layer.feed_forward.fc2 = Halved(old.in_features, old.out_features)
     layer.feed_forward.fc2.load_state_dict(old.state_dict())
+    return model.eval()
+
+
+class Tagged(nn.Parameter):
+    """A weight of a class of its own, as those of quantized and distributed layers."""
+
+
+def _tag(model: Any) -> Any:
+    linear = model.model.decoder.layers[0].feed_forward.fc1
+    linear.weight = Tagged(linear.weight.detach())
     return model
 
 
@@ -285,6 +295,7 @@ def _dropout(model: Any) -> Any:
 NO_TIES = SHAPES["no_ties"]
 CHANGED = {
     "module": _halve,
+    "parameter": _tag,
     "hook": _hook,
     "hook before": _hook_before,
     "method": _own_method,

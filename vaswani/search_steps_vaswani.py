@@ -98,10 +98,10 @@ class ModelSteps:
         cache: Any = self.cache
         if stay is None:
             # The hypotheses of a sentence share the keys and values of its source.
-            if isinstance(cache, EncoderDecoderCache):
-                cache.self_attention_cache.reorder_cache(continued)
-            elif cache is not None:
-                cache.reorder_cache(continued)
+            joint = isinstance(cache, EncoderDecoderCache)
+            own: Any = cache.self_attention_cache if joint else cache
+            if own is not None:
+                own.reorder_cache(continued)
             return
         beams = len(continued) // len(stay)
         rows = stay.repeat_interleave(beams).nonzero()[:, 0]
