@@ -31,6 +31,8 @@ from vaswani.translated_pieces import (
     with_placeholders,
 )
 
+_CPU_TOKENS = 1024
+
 
 class Progress:
     """Counts the pieces of each text and reports a text with its last one.
@@ -89,7 +91,7 @@ class PieceSearch:
             [numbers[k] for k in batch]
             for batch in batches_by_length(
                 [len(pieces[k].ids) for k in numbers],
-                batch_tokens=self.batch_tokens,
+                batch_tokens=self._most_tokens(),
                 vocab_size=self.model.config.vocab_size,
                 num_beams=self.config.num_beams,
             )
@@ -107,6 +109,11 @@ class PieceSearch:
                 results[k] = self._texts(best)
             finished(rows)
         return results
+
+    def _most_tokens(self) -> int:
+        """Source tokens of a batch: a larger one is no faster on a CPU, and fewer can be shared."""
+        is_cpu = self.model.device.type == "cpu"
+        return min(self.batch_tokens, _CPU_TOKENS) if is_cpu else self.batch_tokens
 
     def _searched(
         self, search: Callable[[list[int]], Any], batches: Sequence[list[int]]

@@ -134,9 +134,9 @@ def search_steps(
     beams = generation_config.num_beams
     states = model_kwargs["encoder_outputs"].last_hidden_state
     mask = model_kwargs["attention_mask"]
-    return DecoderSteps(
-        decoder, states[::beams], mask[::beams], beams, generation_config.max_length
-    )
+    # The last token of an output is never read; a table of learned positions has no row for it.
+    most_read = generation_config.max_length - 1
+    return DecoderSteps(decoder, states[::beams], mask[::beams], beams, most_read)
 
 
 def takes_packed_steps(
