@@ -1,6 +1,12 @@
 """Claims about `vaswani.piece_search` and `translated_pieces`: placeholders, with any model."""
 
+import threading
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
+import torch
+from conftest import tiny_sentences
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -119,3 +125,56 @@ def test_every_text_is_reported_once_with_protection(answers) -> None:
     texts = ["a {0} b", "", "plain", "{1}", "x. y {2}. z"]
     _protected(translator, *texts, progress=reports.append, split_sentences=True)
     assert sum(reports) == len(texts)
+
+
+@pytest.fixture
+def threads() -> Iterator[None]:
+    """Leaves the number of threads as it was."""
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def test_workers_change_neither_results_nor_order(
+    copying_model, tiny_tokenizer, monkeypatch, threads
+) -> None:
+    """Batches of one thread each give the bits that one thread gives for all of them."""
+    workers = set()
+    search_batch = piece_search.search_batch
+
+    def search(*arguments: Any) -> Any:
+        workers.add(threading.get_ident())
+        assert torch.get_num_threads() == 1
+        return search_batch(*arguments)
+
+    monkeypatch.setattr(piece_search, "search_batch", search)
+    translator = Translator(copying_model, tiny_tokenizer)
+    texts = [sentence for text in tiny_sentences()[::20] for sentence in (text, text[:9])]
+    found, counts = [], []
+    for number in (1, 3):
+        torch.set_num_threads(number)
+        found.append(translator.translate(texts, batch_tokens=40, progress=counts.append))
+        assert torch.get_num_threads() == number
+    assert found[0] == found[1]
+    assert sum(counts) == 2 * len(texts)
+    # One that was the test's own, and others.
+    assert len(workers) > 1
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_an_error_in_a_worker_ends_the_others(
+    error, copying_model, tiny_tokenizer, monkeypatch, threads
+) -> None:
+    begun = []
+
+    def search(*arguments: Any) -> Any:
+        begun.append(arguments)
+        raise error("stopped")
+
+    monkeypatch.setattr(piece_search, "search_batch", search)
+    torch.set_num_threads(2)
+    translator = Translator(copying_model, tiny_tokenizer)
+    with pytest.raises(error, match="stopped"):
+        translator.translate(tiny_sentences(), batch_tokens=20)
+    assert torch.get_num_threads() == 2
+    assert len(begun) < len(tiny_sentences()) / 2

@@ -4,6 +4,7 @@ Source: Section 6.1, "beam search with a beam size of 4 and length penalty alpha
 Wu et al. (2016); its Equation 14 is the penalty.
 
     LengthPenalty         what the log-probability of a hypothesis is divided by
+    likeliest             the best few of a row of scores
     Hypotheses            token sequences with their scores
     BeamSearch            the search of a batch: `advance` takes one step
 
@@ -12,6 +13,9 @@ A step continues every open hypothesis by every token and ranks these candidates
 first K, those that end are finished; of all, the first K that do not end are the next open ones.
 What reaches the limit is finished as it stands and competes by its score like any other.
 A score that is not a number, as broken weights give, counts as minus infinity.
+
+Of equal candidates the one of the likelier hypothesis comes first, and of the same hypothesis the
+likelier token, or the one with the lower id.
 
 Nothing here depends on the other sentences of the batch.
 
@@ -29,6 +33,7 @@ from torch.nn import functional
 
 LENGTH_PENALTY_TYPES = ("gnmt", "power")
 _NEVER = -torch.inf  # the score of what cannot be
+_BLOCK = 64  # neighbors of which `likeliest` looks at the maximum first
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,45 @@ class LengthPenalty:
     def __call__(self, tokens: Any) -> Any:
         """Returns the divisor for a number, or a tensor of numbers, of generated tokens."""
         return ((5.0 + tokens) / 6.0 if self.kind == "gnmt" else tokens) ** self.alpha
+
+
+def likeliest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Returns the `count` highest scores of each row and their places, the best first.
+
+    Of equal scores the one further left comes first. In long rows only the blocks with the highest
+    maxima are looked at: each of them has an element that is at least as good as any elsewhere.
+
+    Args:
+        scores: `(N, W)` float32, at most 0. What is no number counts as minus infinity.
+        count: at most W.
+
+    Returns:
+        The scores `(N, count)` and their places `(N, count)` int64.
+    """
+    size, width = scores.shape
+    blocks = width // _BLOCK
+    if blocks <= 2 * count:
+        scores = scores.masked_fill(scores.isnan(), _NEVER)
+        best = _first_of_equals(scores, count)
+        return scores.gather(1, best), best
+    maxima = scores[:, : blocks * _BLOCK].unflatten(1, (blocks, _BLOCK)).amax(dim=-1)
+    if maxima.isnan().any():
+        return likeliest(scores.masked_fill(scores.isnan(), _NEVER), count)
+    chosen = _first_of_equals(maxima, count).sort(dim=-1).values  # (N, count)
+    within = torch.arange(_BLOCK, device=scores.device)
+    rest = torch.arange(blocks * _BLOCK, width, device=scores.device).expand(size, -1)
+    places = torch.cat([(chosen[..., None] * _BLOCK + within).flatten(1), rest], dim=1)
+    scores, best = likeliest(scores.gather(1, places), count)
+    return scores, places.gather(1, best)
+
+
+def _first_of_equals(scores: Tensor, count: int) -> Tensor:
+    """Returns the places of the `count` highest float32 scores, `topk` but for equal ones.
+
+    Float64 has room below the last bit of a float32 for the places of 2^20 elements.
+    """
+    order = torch.arange(scores.size(1), dtype=torch.float64, device=scores.device)
+    return (scores * (1.0 + order * 2.0**-50)).topk(count).indices
 
 
 @dataclass
@@ -179,7 +223,7 @@ class BeamSearch:
         self._finish(candidates, ended)
         # In the order of their scores still; what ended is no hypothesis to go on with.
         candidates.scores = candidates.scores.masked_fill(ended, _NEVER)
-        chosen = candidates.scores.topk(beams).indices  # (B, K)
+        chosen = _first_of_equals(candidates.scores, beams)  # (B, K)
         self.open = candidates.select(chosen)
         self.done |= self._is_over()
         first_rows = torch.arange(len(parents), device=parents.device)[:, None] * beams
@@ -189,20 +233,24 @@ class BeamSearch:
         """The continuations `(B, C)` to choose from, best first, and the beams they continue."""
         vocabulary = log_probs.size(-1)
         beams = self.settings.num_beams
-        scores = log_probs.reshape(-1, beams, vocabulary) + self.open.scores[..., None]
-        scores = scores.flatten(1)  # (B, K * W)
-        # What is no number would rank first, and stay there.
-        scores = scores.masked_fill(scores.isnan(), _NEVER)
-        count = min(self.settings.num_candidates, scores.size(1))
+        count = min(self.settings.num_candidates, beams * vocabulary)
         if self.settings.sample:
+            scores = (log_probs + self.open.scores.view(-1, 1)).view(-1, beams * vocabulary)
+            # What is no number would rank first, and stay there.
+            scores = scores.masked_fill(scores.isnan(), _NEVER)
             # A sentence that cannot be continued has no distribution to draw from.
             over = scores.amax(dim=-1, keepdim=True) == _NEVER
             drawn = scores.masked_fill(over, 0.0).softmax(dim=-1).multinomial(count)
             scores, order = scores.gather(1, drawn).sort(dim=-1, descending=True)
             chosen = drawn.gather(1, order)
+            parents, tokens = chosen // vocabulary, chosen % vocabulary
         else:
-            scores, chosen = scores.topk(count)
-        parents, tokens = chosen // vocabulary, chosen % vocabulary
+            # Whatever is among the best of all is among the best of its hypothesis.
+            each = min(count, vocabulary)
+            best, tokens = likeliest(log_probs, each)  # (B * K, each)
+            scores = (best + self.open.scores.view(-1, 1)).view(-1, beams * each)
+            scores, chosen = likeliest(scores, count)
+            parents, tokens = chosen // each, tokens.view(-1, beams * each).gather(1, chosen)
         longer = self.open.select(parents)
         rows = parents + self.sentences[:, None] * beams
         return (
@@ -231,7 +279,7 @@ class BeamSearch:
             torch.cat([old.rows, new.rows], dim=1),
             torch.cat([old.scores, new.scores], dim=1),
         )
-        self.finished = all_of_them.select(all_of_them.scores.topk(beams).indices)
+        self.finished = all_of_them.select(_first_of_equals(all_of_them.scores, beams))
 
     def _is_over(self) -> Tensor:
         """Which sentences are done, `(B,)` bool, by the rule of `early_stopping`."""
@@ -312,4 +360,11 @@ def reached_limit(hypotheses: Hypotheses, limits: Tensor, end_token_ids: Tensor)
     return (lengths >= limits[:, None]) & ~torch.isin(last, end_token_ids)
 
 
-__all__ = ["BeamSearch", "BeamSettings", "Hypotheses", "LengthPenalty", "reached_limit"]
+__all__ = [
+    "BeamSearch",
+    "BeamSettings",
+    "Hypotheses",
+    "LengthPenalty",
+    "likeliest",
+    "reached_limit",
+]

@@ -7,7 +7,8 @@ as long as the source plus 50 tokens, ended early when possible.
     check_search_settings            what is refused before any work
     VaswaniGenerationMixin           the beam search and the cap, entered through `generate()`
 
-The search itself is in `beam_search_vaswani.py`; here are the model's steps between its own.
+The search itself is in `beam_search_vaswani.py`, the model's steps between its own in
+`search_steps_vaswani.py`.
 Greedy search and sampling are those of transformers with the cap.
 """
 
@@ -17,7 +18,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from transformers import GenerationConfig, PreTrainedConfig
-from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 from transformers.generation import (
     EosTokenCriteria,
     GenerationMixin,
@@ -25,13 +25,15 @@ from transformers.generation import (
     MaxTimeCriteria,
     StoppingCriteriaList,
 )
-from transformers.modeling_outputs import BaseModelOutput
 
 from .beam_search_vaswani import LENGTH_PENALTY_TYPES, BeamSearch, BeamSettings, LengthPenalty
 from .length_limit_vaswani import SourceLengthLimit, row_limits, source_length_limit
 from .masks_vaswani import source_mask
+from .packed_encoder_vaswani import packed_encoding
 from .positions_vaswani import check_positions
+from .prepacked_vaswani import DECODING_PRECISIONS
 from .search_output_vaswani import SearchRecord, VaswaniGenerateOutput
+from .search_steps_vaswani import search_steps
 
 # These judge each row by itself, so a batch may shrink between their calls.
 _ROW_BY_ROW = (EosTokenCriteria, MaxLengthCriteria, MaxTimeCriteria)
@@ -47,6 +49,8 @@ def paper_generation_config(config: PreTrainedConfig) -> GenerationConfig:
         max_length_a, max_length_b: a sentence's output has at most
             `max_length_a` x source tokens + `max_length_b` tokens, ends included on both sides.
             A smaller `max_new_tokens` or `max_length` wins.
+        decoding_precision: what the weights are packed in for a search on a CPU, one of
+            `DECODING_PRECISIONS`; there only if it was set, and float32 if not.
 
     A fresh object, since transformers drops unknown fields of one that was derived from a model's
     configuration when it is saved.
@@ -69,13 +73,19 @@ def check_search_settings(generation_config: GenerationConfig) -> None:
     """Refuses settings under which no search could run.
 
     Raises:
-        ValueError: for a beam below 1, a negative alpha, an unknown penalty or rule of stopping,
-            more outputs wanted than there are beams, or a length limit that is no number.
+        ValueError: for a beam below 1, a negative alpha, an unknown penalty, precision or rule of
+            stopping, more outputs wanted than there are beams, or a length limit that is no number.
     """
     kind = getattr(generation_config, "length_penalty_type", "gnmt")
     if kind not in LENGTH_PENALTY_TYPES:
         raise ValueError(
             f"`length_penalty_type` must be one of {', '.join(LENGTH_PENALTY_TYPES)}, got {kind!r}."
+        )
+    precision = getattr(generation_config, "decoding_precision", None)
+    if precision is not None and precision not in DECODING_PRECISIONS:
+        raise ValueError(
+            f"`decoding_precision` must be one of {', '.join(DECODING_PRECISIONS)}, "
+            f"got {precision!r}."
         )
     alpha = generation_config.length_penalty
     if alpha is not None and not 0 <= alpha < math.inf:
@@ -104,6 +114,19 @@ def check_search_settings(generation_config: GenerationConfig) -> None:
 
 class VaswaniGenerationMixin(GenerationMixin):
     """`generate()` of transformers with the paper's beam search and cap."""
+
+    def _prepare_generation_config(
+        self, generation_config: GenerationConfig | None, **kwargs: Any
+    ) -> tuple[GenerationConfig, dict[str, Any]]:
+        """Takes `decoding_precision` as an argument of `generate()` too, whoever saved the model.
+
+        transformers takes only what the model's settings have already.
+        """
+        precision = kwargs.pop("decoding_precision", None)
+        settings, others = super()._prepare_generation_config(generation_config, **kwargs)
+        if precision is not None:
+            settings.decoding_precision = precision
+        return settings, others
 
     def _validate_generation_mode(
         self, generation_mode: Any, generation_config: GenerationConfig, *args: Any, **kwargs: Any
@@ -134,6 +157,20 @@ class VaswaniGenerationMixin(GenerationMixin):
         return super()._maybe_prepare_encoder_kwargs_for_generation(
             inputs_tensor, model_kwargs, model_input_name, generation_config
         )
+
+    def _prepare_text_encoder_decoder_kwargs_for_generation(
+        self,
+        inputs_tensor: Tensor,
+        model_kwargs: dict[str, Any],
+        model_input_name: str | None,
+        generation_config: GenerationConfig,
+    ) -> dict[str, Any]:
+        """Encodes the sources, with packed weights where that may be done."""
+        arguments = (inputs_tensor, model_kwargs, model_input_name, generation_config)
+        encoded = packed_encoding(self, *arguments)
+        if encoded is None:
+            return super()._prepare_text_encoder_decoder_kwargs_for_generation(*arguments)
+        return {**model_kwargs, "encoder_outputs": encoded}
 
     def _prepare_generated_length(
         self,
@@ -247,43 +284,29 @@ class VaswaniGenerationMixin(GenerationMixin):
             input_ids[::beams], limits, _beam_settings(generation_config, input_ids.device)
         )
         record = SearchRecord(generation_config, model_kwargs.get("encoder_outputs"))
+        steps = search_steps(self, generation_config, model_kwargs)
         may_shrink = (
             not (synced_gpus or generation_config.do_sample or logits_processor)
             and not record.keeps_steps
             and all(type(criterion) in _ROW_BY_ROW for criterion in stopping_criteria)
-            and _cache_may_shrink(model_kwargs.get("cache"))
+            and steps.may_shrink
         )
         finished = False
-        outputs = self._prefill(
-            input_ids,
-            generation_config,
-            model_kwargs,
-            is_first_iteration=not generation_config.is_assistant,
-        )
         while self._has_unfinished_sequences(finished, synced_gpus, device=input_ids.device):
-            if search.generated:
-                inputs = self.prepare_inputs_for_generation(
-                    search.open_tokens(),
-                    next_sequence_length=1 if model_kwargs["use_cache"] else None,
-                    **model_kwargs,
-                )
-                outputs = self(**inputs, return_dict=True)
-            model_kwargs = self._update_model_kwargs_for_generation(
-                outputs, model_kwargs, is_encoder_decoder=True
-            )
+            logits = steps.logits(search.open_tokens())
             if finished:
                 continue
-            logits = outputs.logits[:, -1].to(device=input_ids.device, dtype=torch.float32)
+            logits = logits.to(device=input_ids.device, dtype=torch.float32)
             log_probs = logits_processor(search.open_tokens(), logits.log_softmax(dim=-1))
-            record.add(outputs, logits, log_probs)
+            record.add(steps.outputs, logits, log_probs)
             continued = search.advance(
                 log_probs, lambda tokens: stopping_criteria(tokens, record.scores)
             )
             finished = bool(search.done.all())
             stay = search.drop_done() if may_shrink and not finished else None
-            _follow(model_kwargs, continued, stay, beams)
+            steps.follow(continued, stay)
         # Of a batch that has shrunk no cache is left to hand out.
-        return record.output(search, limits, None if may_shrink else model_kwargs.get("cache"))
+        return record.output(search, limits, None if may_shrink else steps.cache)
 
 
 def _beam_settings(generation_config: GenerationConfig, device: torch.device) -> BeamSettings:
@@ -304,43 +327,6 @@ def _end_token_ids(generation_config: GenerationConfig, device: torch.device) ->
     """Returns `(E,)` int64, empty where nothing ends an output."""
     ids = generation_config._eos_token_tensor
     return torch.empty(0, dtype=torch.long, device=device) if ids is None else ids.to(device)
-
-
-def _cache_may_shrink(cache: Any) -> bool:
-    """A cache of fixed size keeps its rows, and so does one that the caller goes on to use."""
-    if cache is None:
-        return True
-    own = cache.self_attention_cache if isinstance(cache, EncoderDecoderCache) else cache
-    return isinstance(own, DynamicCache) and not getattr(cache, "_is_user_defined", False)
-
-
-def _follow(
-    model_kwargs: dict[str, Any], continued: Tensor, stay: Tensor | None, beams: int
-) -> None:
-    """Puts what the model remembers into the order of the hypotheses that go on, in place.
-
-    Args:
-        model_kwargs: of the model's next step.
-        continued: `(B * K,)` int64, the row that each open hypothesis continues.
-        stay: `(B,)` bool, the sentences that are not done; `None`: all stay.
-        beams: K.
-    """
-    cache = model_kwargs.get("cache")
-    if stay is None:
-        # The hypotheses of a sentence share the keys and values of its source.
-        if isinstance(cache, EncoderDecoderCache):
-            cache.self_attention_cache.reorder_cache(continued)
-        elif cache is not None:
-            cache.reorder_cache(continued)
-        return
-    rows = stay.repeat_interleave(beams).nonzero()[:, 0]
-    if cache is not None:
-        cache.reorder_cache(continued[rows])
-    for name, value in model_kwargs.items():
-        if isinstance(value, Tensor) and value.dim() and value.size(0) == len(continued):
-            model_kwargs[name] = value[rows]
-    states = model_kwargs["encoder_outputs"].last_hidden_state
-    model_kwargs["encoder_outputs"] = BaseModelOutput(last_hidden_state=states[rows])
 
 
 __all__ = ["VaswaniGenerationMixin", "check_search_settings", "paper_generation_config"]

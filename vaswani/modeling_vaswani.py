@@ -688,6 +688,16 @@ class VaswaniForConditionalGeneration(VaswaniTwoSidedModel, VaswaniGenerationMix
     """
 
     _tp_plan = {"lm_head": "colwise_gather_output"}  # noqa: RUF012
+    # What a search may compute by packed steps; with other classes in their place it calls them.
+    _decoding_classes = (
+        VaswaniModel,
+        VaswaniEncoder,
+        VaswaniEncoderLayer,
+        VaswaniDecoder,
+        VaswaniDecoderLayer,
+        VaswaniMultiHeadAttention,
+        VaswaniPositionWiseFeedForward,
+    )
 
     def __init__(self, config: VaswaniConfig) -> None:
         super().__init__(config)

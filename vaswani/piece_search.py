@@ -11,7 +11,8 @@ no model can lose one that it never sees. So it works with a model that was trai
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,6 +30,8 @@ from vaswani.translated_pieces import (
     joined_translation,
     with_placeholders,
 )
+
+_CPU_TOKENS = 1024
 
 
 class Progress:
@@ -84,21 +87,54 @@ class PieceSearch:
         results: list[list[Translation]] = [[EMPTY] for _ in pieces]
         numbers = [k for k, piece in enumerate(pieces) if piece.ids]
         finished([k for k, piece in enumerate(pieces) if not piece.ids])
-        for batch in batches_by_length(
-            [len(pieces[k].ids) for k in numbers],
-            batch_tokens=self.batch_tokens,
-            vocab_size=self.model.config.vocab_size,
-            num_beams=self.config.num_beams,
-        ):
-            rows = [numbers[k] for k in batch]
+        batches = [
+            [numbers[k] for k in batch]
+            for batch in batches_by_length(
+                [len(pieces[k].ids) for k in numbers],
+                batch_tokens=self._most_tokens(),
+                vocab_size=self.model.config.vocab_size,
+                num_beams=self.config.num_beams,
+            )
+        ]
+
+        def search(rows: list[int]) -> list[list[Hypothesis]]:
             begun = None if prefixes is None else [prefixes[k] for k in rows]
             sources = [pieces[k].ids for k in rows]
             with torch.inference_mode():
-                found = search_batch(self.model, sources, self.config, begun)
+                return search_batch(self.model, sources, self.config, begun)
+
+        # Texts are made here alone, since a tokenizer serves one thread at a time.
+        for rows, found in zip(batches, self._searched(search, batches), strict=True):
             for k, best in zip(rows, found, strict=True):
                 results[k] = self._texts(best)
             finished(rows)
         return results
+
+    def _most_tokens(self) -> int:
+        """Source tokens of a batch: a larger one is no faster on a CPU, and fewer can be shared."""
+        is_cpu = self.model.device.type == "cpu"
+        return min(self.batch_tokens, _CPU_TOKENS) if is_cpu else self.batch_tokens
+
+    def _searched(
+        self, search: Callable[[list[int]], Any], batches: Sequence[list[int]]
+    ) -> Iterator[Any]:
+        """What `search` gives for each batch, in order; a CPU thread has batches of its own.
+
+        The threads of one operator wait for one another at its end, those of different batches
+        never do. Every batch is computed by one thread then, however many there are.
+        """
+        threads = torch.get_num_threads()
+        if self.model.device.type != "cpu" or threads == 1 or len(batches) < 2 * threads:
+            yield from map(search, batches)
+            return
+        pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
+        try:
+            yield from pool.map(search, batches)
+        finally:
+            # After an error or Ctrl-C no batch is begun any more.
+            pool.shutdown(cancel_futures=True)
+            # A thread sets the number for itself and for threads to come.
+            torch.set_num_threads(threads)
 
     def translate_protected(
         self,

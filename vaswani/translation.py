@@ -25,6 +25,7 @@ from vaswani.hub_download import local_folder
 from vaswani.model_folder import check_rows, check_same_vocabulary, checked_device, open_model
 from vaswani.modeling_vaswani import VaswaniForConditionalGeneration
 from vaswani.piece_search import PieceSearch, Progress
+from vaswani.prepacked_vaswani import DECODING_PRECISIONS
 from vaswani.scoring import Score, token_log_probabilities
 from vaswani.source_pieces import LONG_LINES, LongLines, Source, SourceReader
 from vaswani.text_lines import clean_text
@@ -32,7 +33,9 @@ from vaswani.translated_pieces import Translation, checked_placeholders, joined_
 
 __all__ = ["BATCH_TOKENS", "PRECISIONS", "Translation", "Translator"]
 
-PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+# The number format of a model's weights, which may be packed in another one for the search.
+_DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
+PRECISIONS = (*DECODING_PRECISIONS, *_DTYPES)
 BATCH_TOKENS = 4096
 
 
@@ -43,10 +46,14 @@ class Translator:
         model: the model, already on its device; or several with the same vocabulary, whose
             probabilities are averaged. Settings of the search are those of the first.
         tokenizer: the tokenizer that they were trained with.
+        precision: what the weights of a model in float32 are packed in for the search on a CPU:
+            float32, float16-weights, int8 or auto; `None` is the model's own setting, float32
+            unless it says otherwise. What cannot be packed (an ensemble, an adapter, a model on a
+            GPU) is searched with as it is.
 
     Raises:
-        InputError: if there is no model, if the vocabularies differ, or if the tokenizer has more
-            entries than the models have rows.
+        InputError: if there is no model, if the vocabularies differ, if the tokenizer has more
+            entries than the models have rows, or if there is no such precision.
     """
 
     model: VaswaniForConditionalGeneration | VaswaniEnsemble
@@ -55,7 +62,10 @@ class Translator:
         self,
         model: VaswaniForConditionalGeneration | Sequence[VaswaniForConditionalGeneration],
         tokenizer: PreTrainedTokenizerBase,
+        *,
+        precision: str | None = None,
     ) -> None:
+        _check_precision(precision, DECODING_PRECISIONS)
         models = model if isinstance(model, Sequence) else [model]
         if not models:
             raise InputError("`model` must hold at least one model, got none.")
@@ -63,13 +73,14 @@ class Translator:
         check_rows(self.model.config, tokenizer)
         self.model.eval()
         self.tokenizer = tokenizer
+        self.precision = precision
 
     @classmethod
     def from_pretrained(
         cls,
         folder: str | Path | Sequence[str | Path],
         *,
-        precision: str = "float32",
+        precision: str | None = None,
         device: str | None = None,
         threads: int | None = None,
         revision: str | None = None,
@@ -81,7 +92,8 @@ class Translator:
         Args:
             folder: the folder, the name of a model on the Hub (`user/name`), or several that share
                 a vocabulary.
-            precision: number format of the weights: float32, bfloat16 or float16.
+            precision: bfloat16 or float16 for weights in this format; else float32, packed for
+                the search as `Translator` has it.
             device: where to compute, such as "cpu" or "cuda:1"; `None` is a GPU where there is one.
             threads: CPU threads for the whole process; `None` leaves torch's choice.
             revision: branch, tag or commit of models on the Hub; `None` is main.
@@ -92,10 +104,7 @@ class Translator:
                 model that may be read.
             FileNotFoundError: if there is no such folder.
         """
-        if precision not in PRECISIONS:
-            raise InputError(
-                f"`precision` must be one of {', '.join(PRECISIONS)}, got {precision!r}."
-            )
+        _check_precision(precision, PRECISIONS)
         target_device = checked_device(device)
         if threads is not None:
             _check_at_least("threads", threads, 1)
@@ -103,10 +112,12 @@ class Translator:
         names = [folder] if isinstance(folder, str | Path) else list(folder)
         folders = [local_folder(name, revision=revision) for name in names]
         check_same_vocabulary(folders)
-        opened = [open_model(folder, dtype=PRECISIONS[precision]) for folder in folders]
+        dtype = _DTYPES.get(precision or "")
+        opened = [open_model(folder, dtype=dtype or torch.float32) for folder in folders]
         for model, _ in opened:
             model.to(device=target_device)  # type: ignore[call-arg]
-        return cls([model for model, _ in opened], opened[0][1])
+        models = [model for model, _ in opened]
+        return cls(models, opened[0][1], precision=None if dtype else precision)
 
     def translate(
         self,
@@ -261,6 +272,8 @@ class Translator:
         config.num_beams = num_beams
         config.num_return_sequences = num_return_sequences
         config.do_sample = False
+        if self.precision is not None:
+            config.update(decoding_precision=self.precision, allow_custom_entries=True)
         if length_penalty is not None:
             config.length_penalty = length_penalty
         if max_new_tokens is not None:
@@ -322,6 +335,11 @@ class Translator:
         that are a single unknown token can be longer.
         """
         return 4 * tokens * max(map(len, self.tokenizer.get_vocab()))
+
+
+def _check_precision(precision: str | None, known: Sequence[str]) -> None:
+    if precision is not None and precision not in known:
+        raise InputError(f"`precision` must be one of {', '.join(known)}, got {precision!r}.")
 
 
 def _check_choices(

@@ -23,8 +23,14 @@ class ComputeArguments:
 
     _argument_group_name = "computing"
 
-    precision: Literal["float32", "bfloat16", "float16"] = field(
-        default="float32", metadata={"help": "number format of the weights"}
+    precision: (
+        Literal["float32", "float16-weights", "int8", "auto", "bfloat16", "float16"] | None
+    ) = field(
+        default=None,
+        metadata={
+            "help": "what the search on a CPU packs the weights in, or with bfloat16 and float16 "
+            "their number format (default: the model's setting, else float32)"
+        },
     )
     device: str | None = field(
         default=None,
