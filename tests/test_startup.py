@@ -17,7 +17,8 @@ from vaswani.model_folder import open_model
 PROJECT = Path(__file__).resolve().parent.parent
 # What a model class of transformers needs, and what makes one known to the Auto classes.
 PEER = """
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, MarianMTModel, PreTrainedTokenizerFast
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, MarianMTModel
+from transformers import PreTrainedTokenizerFast
 AutoModelForSeq2SeqLM.register, AutoTokenizer.register
 """
 # Seconds of imports.
@@ -98,7 +99,7 @@ print(sorted({sorted(HEAVY)!r} & sys.modules.keys()), set(codes))
 
 
 def test_command_at_work_knows_its_own_classes(tiny_folder: Path) -> None:
-    """Opening a tokenizer goes through AutoTokenizer, which must not look for code in the folder."""
+    """A tokenizer is opened by AutoTokenizer, which must not look for code in the folder."""
     done = started("-m", "vaswani", "tokenizer", "show", "--tokenizer", str(tiny_folder))
     assert "source and target" in done.stdout
 

@@ -9,10 +9,10 @@ A subcommand `vaswani NAME` is a module `vaswani/cli/NAME.py` with
     run         takes one object per dataclass, returns the exit code
 
 and one line in `COMMANDS` below. A group `vaswani NAME WORD` is a package `vaswani/cli/NAME/` with
-`COMMANDS` of its own and a module for each. Modules are imported only when their command is called.
+`COMMANDS` of its own and a module for each. They are imported only when their command is called.
 
-Help and refusals should come at once. So a command's module imports at its top only what its options
-need, and within `run` what does the work; the package registers its classes just before that.
+Help and refusals should come at once. So a command's module imports at its top only what its
+options need, and within `run` what does the work; the classes are registered just before that.
 
 Exit codes: 0 done, 2 the input is at fault (one line on stderr says which and how to mend it),
 130 interrupted, 141 the reader of our output went away. Any other failure is a defect of this
