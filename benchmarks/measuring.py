@@ -66,7 +66,11 @@ def quartiles(numbers: list[float]) -> tuple[float, float, float]:
 
 
 def take_turns(
-    contenders: Mapping[str, Callable[[], object]], *, rounds: int, warm_up: int = 1
+    contenders: Mapping[str, Callable[[], object]],
+    *,
+    rounds: int,
+    warm_up: int = 1,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> Timings:
     """Runs every contender once a round.
 
@@ -74,31 +78,37 @@ def take_turns(
         contenders: by name.
         rounds: that count.
         warm_up: rounds before them.
+        clock: tells the seconds of which each contender takes some.
     """
     names = list(contenders)
     seconds: dict[str, list[float]] = {name: [] for name in names}
     left = torch.randn(512, 512)
     reference = []
-    busy, own, clock = _processor_seconds(), time.process_time(), time.perf_counter()
+    busy, own, began = _processor_seconds(), _own_seconds(), time.perf_counter()
     for number in range(rounds + warm_up):
         if number == warm_up:
-            busy, own, clock = _processor_seconds(), time.process_time(), time.perf_counter()
+            busy, own, began = _processor_seconds(), _own_seconds(), time.perf_counter()
         turn = number % len(names)
         for name in names[turn:] + names[:turn]:
-            start = time.perf_counter()
+            start = clock()
             contenders[name]()
             if number >= warm_up:
-                seconds[name].append(time.perf_counter() - start)
+                seconds[name].append(clock() - start)
         start = time.perf_counter()
         for _ in range(20):
             left @ left
         reference.append(time.perf_counter() - start)
     reference = sorted(reference[warm_up:])
-    busy, own = _processor_seconds() - busy, time.process_time() - own
-    wall = (time.perf_counter() - clock) * (os.cpu_count() or 1)
+    busy, own = _processor_seconds() - busy, _own_seconds() - own
+    wall = (time.perf_counter() - began) * (os.cpu_count() or 1)
     high = reference[int(0.9 * (len(reference) - 1))]
     low = reference[int(0.1 * (len(reference) - 1))]
     return Timings(seconds, max(0.0, (busy - own) / wall), high / low)
+
+
+def _own_seconds() -> float:
+    """What this process and those it started, and that have ended, have had of the processors."""
+    return sum(os.times()[:4])
 
 
 def _processor_seconds() -> float:

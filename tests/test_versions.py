@@ -30,7 +30,7 @@ LATER = versions.FORMAT + 1
 @pytest.fixture(autouse=True)
 def tell_again() -> None:
     """Each message comes once in a process; here, once in a test."""
-    versions.logger.warning_once.cache_clear()
+    logging.Logger.warning_once.cache_clear()
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_folder_of_the_first_version_is_saved_in_todays_format(
     check_self_contained(tmp_path)
     assert saved_config(tmp_path)["vaswani_format"] == versions.FORMAT
     caplog.clear()
-    versions.logger.warning_once.cache_clear()
+    logging.Logger.warning_once.cache_clear()
     again = pipeline(model=str(tmp_path), trust_remote_code=True)
     assert again("a red boat") == VaswaniTranslationPipeline(model, again.tokenizer)("a red boat")
     assert told(caplog) == []

@@ -10,13 +10,14 @@ import csv
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from vaswani.data_arguments import DataArguments
+from vaswani.demo_arguments import DemoArguments
 from vaswani.demo_corpus import DemoPair, generate, word_by_word
 from vaswani.evaluation import corpus_scores
 from vaswani.plotting import attention_figure, read_attention, save_figure
@@ -26,21 +27,6 @@ from vaswani.training_run import run_training
 from vaswani.translation import Translator
 
 _BASELINE_PAIRS = 8_000
-
-
-@dataclass
-class DemoArguments:
-    """How much to do; the defaults suit two CPU cores and four minutes."""
-
-    output_dir: str = field(
-        default="runs/demo",
-        metadata={"help": "folder for corpus, model and picture", "aliases": ["--output"]},
-    )
-    pairs: int = field(default=100_000, metadata={"help": "sentence pairs to train on"})
-    updates: int = field(default=1200, metadata={"help": "updates of the model"})
-    held_out: int = field(default=1000, metadata={"help": "sentence pairs to measure on"})
-    seed: int = field(default=1, metadata={"help": "same seed, same corpus and model"})
-    threads: int | None = field(default=None, metadata={"help": "CPU threads"})
 
 
 @dataclass(frozen=True)

@@ -100,6 +100,8 @@ def check_same_vocabulary(folders: Sequence[str | Path]) -> None:
     if not folders:
         raise InputError("`model` must name at least one folder, got none.")
     first, *others = map(Path, folders)
+    if not others:
+        return
     for name in ("tokenizer.json", "target_tokenizer.json"):
         wanted = _vocabulary_of(first / name)
         for folder in others:

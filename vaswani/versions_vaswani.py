@@ -12,8 +12,6 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from transformers.utils import logging
-
 __version__ = "0.1.0"
 FORMAT = 1
 
@@ -24,8 +22,6 @@ TRANSLATION_PIPELINE: dict[str, Any] = {
     }
 }
 """What `pipeline()` of transformers looks for in a configuration, as `custom_pipelines`."""
-
-logger = logging.get_logger(__name__)
 
 
 def _name_the_pipeline(settings: dict[str, Any]) -> None:
@@ -67,7 +63,10 @@ def upgraded(settings: dict[str, Any]) -> dict[str, Any]:
     for older in range(found, FORMAT):
         UPGRADES[older](settings)
     if writer != __version__:
-        logger.warning_once(
+        # Only here: who asks for the version alone need not wait for transformers.
+        from transformers.utils import logging
+
+        logging.get_logger(__name__).warning_once(
             f"The model was saved by vaswani {writer or '(version not recorded)'} in format "
             f"{found}; the code that reads it is vaswani {__version__}, format {FORMAT}, and so is "
             "what `save_pretrained` will write."

@@ -9,7 +9,10 @@ A subcommand `vaswani NAME` is a module `vaswani/cli/NAME.py` with
     run         takes one object per dataclass, returns the exit code
 
 and one line in `COMMANDS` below. A group `vaswani NAME WORD` is a package `vaswani/cli/NAME/` with
-`COMMANDS` of its own and a module for each. Modules are imported only when their command is called.
+`COMMANDS` of its own and a module for each. They are imported only when their command is called.
+
+Help and refusals should come at once. So a command's module imports at its top only what its
+options need, and within `run` what does the work; the classes are registered just before that.
 
 Exit codes: 0 done, 2 the input is at fault (one line on stderr says which and how to mend it),
 130 interrupted, 141 the reader of our output went away. Any other failure is a defect of this
@@ -26,7 +29,7 @@ import sys
 from collections.abc import Iterable
 from types import ModuleType
 
-from vaswani import __version__
+from vaswani import register
 from vaswani.errors import InputError
 
 COMMANDS = {
@@ -119,6 +122,8 @@ def _dispatch(words: list[str]) -> int:
         print(text, end="", file=sys.stdout if words else sys.stderr)
         return 0 if words else 2
     if words[0] == "--version":
+        from vaswani import __version__
+
         print(f"vaswani {__version__}")
         return 0
     name, command, rest = find_command(words)
@@ -136,7 +141,10 @@ def _dispatch(words: list[str]) -> int:
     from vaswani.cli._arguments import parse_arguments
 
     arguments = parse_arguments(name, command, rest)
-    return 0 if arguments is None else command.run(*arguments)
+    if arguments is None:
+        return 0
+    register()
+    return command.run(*arguments)
 
 
 def find_command(words: list[str]) -> tuple[str, ModuleType, list[str]]:

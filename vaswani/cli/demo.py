@@ -1,9 +1,13 @@
 """Shows the whole way on a generated corpus: train, save, reload, translate, evaluate, draw."""
 
 import sys
+from typing import TYPE_CHECKING
 
-from vaswani.demo import DemoArguments, DemoResult, run_demo
+from vaswani.demo_arguments import DemoArguments
 from vaswani.wording import lasting
+
+if TYPE_CHECKING:
+    from vaswani.demo import DemoResult
 
 ARGUMENTS = (DemoArguments,)
 EXAMPLES = """
@@ -14,6 +18,8 @@ vaswani demo --updates 200 --held-out 100 --output-dir runs/quick-demo
 
 def run(arguments: DemoArguments) -> int:
     """Runs the demo and prints what it found."""
+    from vaswani.demo import run_demo
+
     try:
         print(_report(run_demo(arguments)))
     except KeyboardInterrupt:
@@ -26,7 +32,7 @@ def run(arguments: DemoArguments) -> int:
     return 0
 
 
-def _report(result: DemoResult) -> str:
+def _report(result: "DemoResult") -> str:
     lines = ["", "Held-out sentences: a word and a construction that training never joined", ""]
     for pair, text in result.examples:
         verdict = "exact" if text == pair.target else f"expected: {pair.target}"

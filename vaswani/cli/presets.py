@@ -7,15 +7,9 @@ and of 41,000, which its own totals imply.
 import shutil
 import textwrap
 
-from vaswani.configuration_vaswani import VaswaniConfig, presets
-from vaswani.paper_results import TABLE_3
-from vaswani.parameter_counts import count_parameters
-from vaswani.preset_settings import PRESET_SETTINGS
-
 ARGUMENTS: tuple[type, ...] = ()
 EXAMPLES = "vaswani presets"
 
-VOCABULARIES = (37_000, 41_000)
 _LEGEND = (
     "N: layers of each stack; h: heads; {vocabularies}: millions of parameters with a vocabulary "
     "of so many entries; drop: dropout; smooth: label smoothing; avg: checkpoints averaged. From "
@@ -25,7 +19,9 @@ _LEGEND = (
 
 def run() -> int:
     """Prints one row a preset; a narrow terminal gets two tables, shapes and training."""
-    shape, training = _rows()
+    from vaswani.cli._preset_table import VOCABULARIES, preset_rows
+
+    shape, training = preset_rows()
     both = [first + second[1:] for first, second in zip(shape, training, strict=True)]
     lines = _table(both)
     width = shutil.get_terminal_size(fallback=(120, 24)).columns
@@ -35,47 +31,6 @@ def run() -> int:
     legend = textwrap.wrap(_LEGEND.format(vocabularies=names), min(width, 100))
     print("\n".join([*lines, "", *legend]))
     return 0
-
-
-def _rows() -> tuple[list[list[str]], list[list[str]]]:
-    """What a model of each preset is, and how it is trained; titles first, the name in front."""
-    sizes = [f"{size:,}" for size in VOCABULARIES]
-    shape = [["preset", "N", "d_model", "d_ff", "h", "d_k", "d_v", *sizes, "M"]]
-    training = [["preset", "drop", "smooth", "updates", "avg", "PPL", "BLEU"]]
-    for name in presets():
-        config = VaswaniConfig.from_preset(name)
-        settings, paper = PRESET_SETTINGS[name], TABLE_3.get(name)
-        # No preset has unequal stacks.
-        heads = config.encoder_attention_heads
-        shape.append(
-            [
-                name,
-                str(config.encoder_layers),
-                str(config.d_model),
-                str(config.encoder_ffn_dim),
-                str(heads),
-                *map(str, config.head_sizes(heads)),
-                *(_millions(name, size) for size in VOCABULARIES),
-                str(paper.millions or "") if paper else "",
-            ]
-        )
-        training.append(
-            [
-                name,
-                f"{config.dropout:g}",
-                f"{config.label_smoothing:g}",
-                f"{settings.max_steps:,}",
-                str(settings.average_last or "-"),
-                f"{paper.perplexity:.2f}" if paper else "",
-                f"{paper.bleu:.1f}" if paper else "",
-            ]
-        )
-    return shape, training
-
-
-def _millions(name: str, vocab_size: int) -> str:
-    config = VaswaniConfig.from_preset(name, vocab_size=vocab_size)
-    return f"{count_parameters(config).total / 1e6:.1f}"
 
 
 def _table(rows: list[list[str]]) -> list[str]:

@@ -2,13 +2,9 @@
 
 import sys
 
-from vaswani.training import VaswaniTrainingArguments
-from vaswani.training_run import (
-    DataArguments,
-    ModelArguments,
-    TrainingInterrupted,
-    run_training,
-)
+from vaswani.data_arguments import DataArguments
+from vaswani.run_settings import ModelArguments
+from vaswani.training_arguments import VaswaniTrainingArguments
 
 TAKES_RECIPE = True
 ARGUMENTS: tuple[type, ...] = (ModelArguments, DataArguments, VaswaniTrainingArguments)
@@ -28,6 +24,8 @@ def run(
     training_arguments: VaswaniTrainingArguments,
 ) -> int:
     """Runs the training; the folder's path or the plan goes to stdout, what happens to stderr."""
+    from vaswani.training_run import TrainingInterrupted, run_training
+
     try:
         folder = run_training(model_arguments, data_arguments, training_arguments)
     except TrainingInterrupted as interrupted:
