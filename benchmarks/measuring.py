@@ -79,10 +79,10 @@ def take_turns(
     seconds: dict[str, list[float]] = {name: [] for name in names}
     left = torch.randn(512, 512)
     reference = []
-    busy, own, clock = _processor_seconds(), time.process_time(), time.perf_counter()
+    busy, own, clock = processor_seconds(), time.process_time(), time.perf_counter()
     for number in range(rounds + warm_up):
         if number == warm_up:
-            busy, own, clock = _processor_seconds(), time.process_time(), time.perf_counter()
+            busy, own, clock = processor_seconds(), time.process_time(), time.perf_counter()
         turn = number % len(names)
         for name in names[turn:] + names[:turn]:
             start = time.perf_counter()
@@ -94,14 +94,14 @@ def take_turns(
             left @ left
         reference.append(time.perf_counter() - start)
     reference = sorted(reference[warm_up:])
-    busy, own = _processor_seconds() - busy, time.process_time() - own
+    busy, own = processor_seconds() - busy, time.process_time() - own
     wall = (time.perf_counter() - clock) * (os.cpu_count() or 1)
     high = reference[int(0.9 * (len(reference) - 1))]
     low = reference[int(0.1 * (len(reference) - 1))]
     return Timings(seconds, max(0.0, (busy - own) / wall), high / low)
 
 
-def _processor_seconds() -> float:
+def processor_seconds() -> float:
     """What all programs together have had of the processors since the machine started."""
     stat = Path("/proc/stat")
     if not stat.is_file():
