@@ -17,6 +17,7 @@ On a machine that others use too, wall time says little. `--updates N` ends a ru
 and `--report --quiet-seconds OURS THEIRS` counts time as updates times the seconds that one takes
 on a quiet machine. Each measurement tells them as `quiet_seconds_per_update`: the median of the
 moments at which other programs had next to nothing of the processors, `null` if there were none.
+`processor_seconds` is what the process itself had of them, all threads together.
 """
 
 import argparse
@@ -137,14 +138,14 @@ class Stopwatch(TrainerCallback):
         self.measure, self.collator, self.file = measure, collator, file
         self.minutes, self.updates, self.measurements = minutes, updates, measurements
         self.taken = 0
-        self.trained = 0.0
-        self.since = 0.0
+        self.trained = self.computed = 0.0
+        self.since = self.computed_since = 0.0
         self.quiet: list[float] = []
         self.start()
 
     def start(self) -> None:
-        """Lets the clock run on."""
-        self.since = time.perf_counter()
+        """Lets the clocks run on."""
+        self.since, self.computed_since = time.perf_counter(), time.process_time()
         self._begin_group()
 
     def _begin_group(self) -> None:
@@ -154,9 +155,10 @@ class Stopwatch(TrainerCallback):
         self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Counts the update, and measures or ends the run if it is time."""
-        now = time.perf_counter()
+        now, computed = time.perf_counter(), time.process_time()
         self.trained += now - self.since
-        self.since = now
+        self.computed += computed - self.computed_since
+        self.since, self.computed_since = now, computed
         self._time_group()
         if self.updates is None:
             share = self.trained / (60 * self.minutes)
@@ -187,6 +189,7 @@ class Stopwatch(TrainerCallback):
         entry = {
             "updates": updates,
             "training_seconds": round(self.trained, 3),
+            "processor_seconds": round(self.computed, 3),
             "quiet_seconds_per_update": statistics.median(self.quiet) if self.quiet else None,
             "quiet_groups": len(self.quiet),
             # A batch is collated while the one before it is still learnt from.
