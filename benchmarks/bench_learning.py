@@ -350,7 +350,7 @@ def train_contender(arguments: argparse.Namespace) -> Path:
         settings
         | {
             "ended_by": "updates" if arguments.updates else "minutes",
-            "parameters": trainer.model.num_parameters(),
+            "parameters": trainer.model.num_parameters(only_trainable=True),
             "development_pairs": len(development),
             "machine": machine(),
         },
