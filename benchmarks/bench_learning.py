@@ -21,19 +21,17 @@ moments at which other programs had next to nothing of the processors, `null` if
 """
 
 import argparse
-import json
-import os
-import statistics
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import torch
 import yaml
-from measuring import machine, processor_seconds, table
+from learning_report import CONTENDERS, report
+from measuring import machine
+from stopwatch import CountingCollator, Stopwatch, append_line
 from torch import Tensor
 from torch.nn import functional
 from transformers import (
@@ -42,9 +40,6 @@ from transformers import (
     MarianMTModel,
     Seq2SeqTrainer,
     Seq2SeqTrainingArguments,
-    TrainerCallback,
-    TrainerControl,
-    TrainerState,
     set_seed,
 )
 
@@ -62,13 +57,8 @@ from vaswani.training_vocabulary import new_tokenizer, table_settings
 IGNORED = -100
 SMOOTHING = 0.1
 EPSILON = 1e-9
-CONTENDERS = {"vaswani": "vaswani", "marian": "MarianMTModel + Seq2SeqTrainer"}
 # Sentences of the development set that go through a model at once.
 SENTENCES = 32
-# A single update's time depends on its batch, more so for batches of random sentences.
-UPDATES_TIMED_TOGETHER = 5
-# While other programs have more of the processors than this, the machine is not quiet.
-QUIET_SHARE = 0.04
 
 
 def decoder_inputs(labels: Tensor, config: Any) -> Tensor:
@@ -99,112 +89,6 @@ def development_loss(model: Any, pairs: TokenizedPairs) -> float:
         tokens += int((labels != IGNORED).sum())
     model.train(training)
     return total / tokens
-
-
-class CountingCollator:
-    """A collator that counts the real tokens of both sides on the way."""
-
-    def __init__(self, collate: Callable[[Sequence[Any]], Any]) -> None:
-        self.collate = collate
-        self.tokens = 0
-
-    def __call__(self, features: Sequence[Any]) -> Any:
-        self.tokens += sum(len(row["input_ids"]) + len(row["labels"]) for row in features)
-        return self.collate(features)
-
-
-class Stopwatch(TrainerCallback):
-    """Measures the loss at evenly spaced moments with the clock stopped, and ends the run.
-
-    Args:
-        measure: gives the loss.
-        collator: knows the tokens.
-        file: gets a line of JSON for each measurement.
-        minutes: of training, or `None` to end after
-        updates: so many updates.
-        measurements: how many, the last one at the end.
-    """
-
-    def __init__(
-        self,
-        measure: Callable[[], float],
-        collator: CountingCollator,
-        file: Path,
-        *,
-        minutes: float | None,
-        updates: int | None,
-        measurements: int,
-    ) -> None:
-        self.measure, self.collator, self.file = measure, collator, file
-        self.minutes, self.updates, self.measurements = minutes, updates, measurements
-        self.taken = 0
-        self.trained = self.computed = 0.0
-        self.since = self.computed_since = 0.0
-        self.quiet: list[float] = []
-        self.start()
-
-    def start(self) -> None:
-        """Lets the clocks run on."""
-        self.since, self.computed_since = time.perf_counter(), time.process_time()
-        self._begin_group()
-
-    def _begin_group(self) -> None:
-        self.group = (self.trained, 0, processor_seconds() - time.process_time())
-
-    def on_step_end(
-        self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
-        """Counts the update, and measures or ends the run if it is time."""
-        now, computed = time.perf_counter(), time.process_time()
-        self.trained += now - self.since
-        self.computed += computed - self.computed_since
-        self.since, self.computed_since = now, computed
-        self._time_group()
-        if self.updates is None:
-            share = self.trained / (60 * self.minutes)
-        else:
-            share = state.global_step / self.updates
-        if share * self.measurements >= self.taken + 1:
-            self.write(state.global_step)
-            self.taken = int(share * self.measurements)
-            self.start()
-        if share >= 1:
-            control.should_training_stop = True
-
-    def _time_group(self) -> None:
-        """Keeps the time of some updates in a row if nobody else was at work."""
-        start, count, busy = self.group
-        count += 1
-        self.group = start, count, busy
-        if count < UPDATES_TIMED_TOGETHER:
-            return
-        seconds = self.trained - start
-        others = processor_seconds() - time.process_time() - busy
-        if others <= QUIET_SHARE * seconds * (os.cpu_count() or 1):
-            self.quiet.append(seconds / count)
-        self._begin_group()
-
-    def write(self, updates: int) -> None:
-        """Measures and writes."""
-        entry = {
-            "updates": updates,
-            "training_seconds": round(self.trained, 3),
-            "processor_seconds": round(self.computed, 3),
-            "quiet_seconds_per_update": statistics.median(self.quiet) if self.quiet else None,
-            "quiet_groups": len(self.quiet),
-            # A batch is collated while the one before it is still learnt from.
-            "tokens": self.collator.tokens,
-            "development_loss": round(self.measure(), 5),
-        }
-        append(self.file, entry)
-
-
-def append(file: Path, entry: dict[str, Any]) -> None:
-    """Writes one line of JSON, to the file and to stderr."""
-    line = json.dumps(entry)
-    with file.open("a", encoding="utf-8") as lines:
-        lines.write(line + "\n")
-    print(line, file=sys.stderr, flush=True)
 
 
 def read_pairs(
@@ -345,7 +229,7 @@ def train_contender(arguments: argparse.Namespace) -> Path:
     file = arguments.output_dir / f"{arguments.contender}.jsonl"
     file.unlink(missing_ok=True)
     settings = {k: v for k, v in vars(arguments).items() if isinstance(v, int | float | str)}
-    append(
+    append_line(
         file,
         settings
         | {
@@ -373,67 +257,6 @@ def train_contender(arguments: argparse.Namespace) -> Path:
     watch.start()
     trainer.train()
     return file
-
-
-def read_curve(file: Path, quiet_seconds: float | None) -> list[tuple[float, float]]:
-    """Minutes of training and the loss then, from the first measurement to the last."""
-    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()[1:]]
-    if quiet_seconds is None:
-        return [(line["training_seconds"] / 60, line["development_loss"]) for line in lines]
-    return [(line["updates"] * quiet_seconds / 60, line["development_loss"]) for line in lines]
-
-
-def minutes_until(curve: list[tuple[float, float]], loss: float) -> float | None:
-    """When a curve first is as low as `loss`, on the line between measurements; `None` if never."""
-    before: tuple[float, float] | None = None
-    for minutes, reached in curve:
-        if reached <= loss:
-            if before is None:
-                return minutes
-            share = (before[1] - loss) / (before[1] - reached)
-            return before[0] + share * (minutes - before[0])
-        before = minutes, reached
-    return None
-
-
-def report(arguments: argparse.Namespace) -> str:
-    """A table of when the peer reaches what ours has reached, and a picture of both curves."""
-    quiet = dict(zip(CONTENDERS, arguments.quiet_seconds or [None, None], strict=True))
-    files = {name: arguments.output_dir / f"{name}.jsonl" for name in CONTENDERS}
-    curves = {name: read_curve(file, quiet[name]) for name, file in files.items()}
-    rows = []
-    for minutes, loss in curves["vaswani"]:
-        needed = minutes_until(curves["marian"], loss)
-        last = curves["marian"][-1][0]
-        found = f"over {last:.1f}" if needed is None else f"{needed:.1f}"
-        ratio = f"over {last / minutes:.1f}" if needed is None else f"{needed / minutes:.1f}"
-        rows.append([f"{minutes:.1f}", f"{loss:.3f}", found, ratio])
-    clock = "wall time of training"
-    if arguments.quiet_seconds:
-        ours, theirs = arguments.quiet_seconds
-        clock = f"updates times quiet seconds per update, {ours:g} (vaswani) and {theirs:g} (peer)"
-    draw(curves, clock, arguments.output_dir / "learning.png")
-    end = curves["marian"][-1]
-    headings = ["vaswani: minutes", "nats per token", "minutes of the peer until then", "ratio"]
-    return (
-        f"Minutes are {clock}. The peer, {CONTENDERS['marian']}, has {end[1]:.3f} nats per token "
-        f"after {end[0]:.1f} minutes.\n\n{table(headings, rows)}"
-    )
-
-
-def draw(curves: dict[str, list[tuple[float, float]]], clock: str, file: Path) -> None:
-    """Draws loss over time."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7, 4.5), layout="constrained")
-    axes = figure.add_subplot()
-    for name, curve in curves.items():
-        axes.plot(*zip(*curve, strict=True), marker="o", markersize=3, label=CONTENDERS[name])
-    axes.set_xlabel(f"minutes ({clock})", fontsize=8)
-    axes.set_ylabel("development loss, nats per target token")
-    axes.grid(alpha=0.3)
-    axes.legend()
-    figure.savefig(file, dpi=150)
 
 
 def parsed(words: Sequence[str] | None) -> argparse.Namespace:
@@ -477,7 +300,7 @@ def parsed(words: Sequence[str] | None) -> argparse.Namespace:
 def main(words: Sequence[str] | None = None) -> None:
     arguments = parsed(words)
     if arguments.report:
-        print(report(arguments))
+        print(report(arguments.output_dir, arguments.quiet_seconds))
     else:
         print(train_contender(arguments))
 
