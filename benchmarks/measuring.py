@@ -84,10 +84,10 @@ def take_turns(
     seconds: dict[str, list[float]] = {name: [] for name in names}
     left = torch.randn(512, 512)
     reference = []
-    busy, own, began = _processor_seconds(), _own_seconds(), time.perf_counter()
+    busy, own, began = processor_seconds(), _own_seconds(), time.perf_counter()
     for number in range(rounds + warm_up):
         if number == warm_up:
-            busy, own, began = _processor_seconds(), _own_seconds(), time.perf_counter()
+            busy, own, began = processor_seconds(), _own_seconds(), time.perf_counter()
         turn = number % len(names)
         for name in names[turn:] + names[:turn]:
             start = clock()
@@ -99,7 +99,7 @@ def take_turns(
             left @ left
         reference.append(time.perf_counter() - start)
     reference = sorted(reference[warm_up:])
-    busy, own = _processor_seconds() - busy, _own_seconds() - own
+    busy, own = processor_seconds() - busy, _own_seconds() - own
     wall = (time.perf_counter() - began) * (os.cpu_count() or 1)
     high = reference[int(0.9 * (len(reference) - 1))]
     low = reference[int(0.1 * (len(reference) - 1))]
@@ -111,7 +111,7 @@ def _own_seconds() -> float:
     return sum(os.times()[:4])
 
 
-def _processor_seconds() -> float:
+def processor_seconds() -> float:
     """What all programs together have had of the processors since the machine started."""
     stat = Path("/proc/stat")
     if not stat.is_file():
