@@ -697,6 +697,7 @@ class VaswaniForConditionalGeneration(VaswaniTwoSidedModel, VaswaniGenerationMix
         VaswaniDecoderLayer,
         VaswaniMultiHeadAttention,
         VaswaniPositionWiseFeedForward,
+        VaswaniDropout,
     )
 
     def __init__(self, config: VaswaniConfig) -> None:
