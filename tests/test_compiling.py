@@ -185,5 +185,7 @@ def test_generated_code_computes_the_same(train: bool) -> None:
             if train:
                 output.loss.backward()
             gradients = [weight.grad for weight in model.parameters()] if train else []
-            found.append([output.loss, output.logits, *gradients])
+            # Not compiled, training leaves out padding, where these differ.
+            logits = output.logits[inputs["labels"] > 0] if train else output.logits
+            found.append([output.loss, logits, *gradients])
         torch.testing.assert_close(*found, **SAME)
