@@ -43,6 +43,13 @@ def without_labels(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
     return {**inputs, "decoder_input_ids": labels.clamp(min=0)}
 
 
+def compared_logits(output: Any, inputs: dict[str, Tensor], train: bool) -> Tensor | None:
+    """All of them, or in training those of labels: not compiled, it leaves out padding."""
+    if train and output.logits is not None:
+        return output.logits[inputs["labels"] > 0]
+    return output.logits
+
+
 MODES: dict[str, Any] = {
     "forward": without_labels,
     "no_mask": lambda inputs: without_labels(
@@ -92,10 +99,9 @@ def test_random_shapes_are_one_graph_compiled_a_few_times(
         for kind in (compiled, model):
             with torch.set_grad_enabled(train):
                 output = kind(**inputs)
-            results = [x for x in (output.loss, output.logits) if x is not None]
-            if train and output.logits is not None:
-                # Not compiled, training leaves out padding, where these differ.
-                results = [output.loss, output.logits[inputs["labels"] > 0]]
+            results = [
+                x for x in (output.loss, compared_logits(output, inputs, train)) if x is not None
+            ]
             if train and output.loss is not None:
                 model.zero_grad()
                 output.loss.backward()
@@ -185,7 +191,5 @@ def test_generated_code_computes_the_same(train: bool) -> None:
             if train:
                 output.loss.backward()
             gradients = [weight.grad for weight in model.parameters()] if train else []
-            # Not compiled, training leaves out padding, where these differ.
-            logits = output.logits[inputs["labels"] > 0] if train else output.logits
-            found.append([output.loss, logits, *gradients])
+            found.append([output.loss, compared_logits(output, inputs, train), *gradients])
         torch.testing.assert_close(*found, **SAME)

@@ -111,7 +111,7 @@ class PieceSearch:
         return results
 
     def _most_tokens(self) -> int:
-        """Source tokens of a batch: a larger one is no faster on a CPU, and fewer can be shared."""
+        """Source tokens of a batch, few on a CPU: several batches keep several threads busy."""
         is_cpu = self.model.device.type == "cpu"
         return min(self.batch_tokens, _CPU_TOKENS) if is_cpu else self.batch_tokens
 

@@ -153,8 +153,8 @@ class Translator:
             prefixes: what each translation begins with, one for each text, "" for nothing; white
                 space at their ends is dropped. Their tokens count like others in scores and
                 limits. A blank text's is not used.
-            batch_tokens: source tokens of a batch, padding included. It bounds the memory. On a
-                CPU a batch has at most 1,024, since a larger one is no faster there.
+            batch_tokens: source tokens of a batch, padding included; a CPU takes at most 1,024. It
+                bounds the memory.
             long_lines: what to do with a source above `max_source_tokens`: "split" translates it
                 sentence by sentence, and a sentence above it in parts (see `source_pieces`);
                 "truncate" leaves out what is beyond; "error" refuses it. `Translation.long_source`
